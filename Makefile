@@ -1,0 +1,53 @@
+# Set-up and everyday commands. Needs python3 >= 3.11 with venv; everything else is installed into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate pyproject.toml --extra jaxmarl --group build
+
+.PHONY: help install install-dev demo test test-all lint lock bench clean
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ratiosym needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12"; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "python3 has no working venv module. On Debian or Ubuntu: apt-get install python3-venv"; exit 2; }
+
+$(VENV)/.installed: requirements.lock pyproject.toml | $(BIN)/python
+	@echo "Installing into $(VENV) from requirements.lock ..."
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
+	@echo "Installing test tools into $(VENV) from requirements-dev.lock ..."
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+install: $(VENV)/.installed  ## the package and what it needs, into .venv
+install-dev: $(VENV)/.installed-dev  ## also what tests and lint need
+
+demo: $(VENV)/.installed  ## MARS learns a task before your eyes, a few minutes on two cores
+	@$(BIN)/ratiosym demo
+
+test: $(VENV)/.installed-dev  ## the everyday tests
+	@$(BIN)/python -m pytest
+
+test-all: $(VENV)/.installed-dev  ## the everyday tests and the slow ones
+	@$(BIN)/python -m pytest -m "slow or not slow"
+
+lint: $(VENV)/.installed-dev  ## style, types, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+lock: | $(BIN)/python  ## resolve the dependencies anew into the two lock files
+	@$(BIN)/python -m pip install -q --disable-pip-version-check uv
+	$(COMPILE) -o requirements.lock
+	$(COMPILE) --group dev -c requirements.lock -o requirements-dev.lock
+
+bench: $(VENV)/.installed  ## speed, as ratios measured in one run
+	@$(BIN)/python -m benchmarks
+
+clean:  ## remove .venv and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build src/*.egg-info

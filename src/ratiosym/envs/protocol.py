@@ -1,0 +1,258 @@
+"""The contract every environment keeps, and a function that checks it."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from ratiosym.types import Continuous, Discrete, EnvSpec, Key, Observation, State, Step
+
+Action = Int[Array, "A"] | Float[Array, "A size"]
+
+
+class Env(Protocol):
+    """An environment: two pure functions and a description. Check your own with ``check_env``.
+
+    ``A`` agents, ``F`` numbers seen by each, ``S`` numbers seen by the critic, all as ``spec`` says.
+
+    Arrays:
+        ``Observation.local`` float32 ``[A, F]``, ``legal`` bool ``[A, actions]``, ``active`` bool ``[A]``,
+        ``state`` float32 ``[S]``; ``Step.reward`` float32 ``[A]``, ``terminated`` and ``truncated`` bool
+        ``[]``, ``metrics`` a dict with the keys ``spec.metrics``, each a float32 ``[]``. All finite.
+    Action:
+        int32 ``[A]`` for ``Discrete``, one of the legal choices; float32 ``[A, size]`` for ``Continuous``,
+        tanh values in (-1, 1). What they mean (scaling, clipping) is the environment's business.
+    Legal actions:
+        Each agent has at least one at every step, active or not. For ``Continuous`` the width is 0.
+    State:
+        Any pytree of arrays; its structure, shapes and dtypes are the same after every step.
+    Randomness:
+        All of it comes from ``key``: the same key, state and action give the same result, to the last bit.
+    Ends:
+        ``terminated``: the task ended. ``truncated``: only the clock did. Never both; where both hold at
+        once, ``terminated`` wins. An episode lasts at most ``spec.time_limit`` steps. Stepping on after the
+        end is allowed and means nothing.
+    Return:
+        An episode's return is the sum over its steps of the mean over agents of the reward.
+    Use:
+        Both functions can be traced by ``jit``, ``vmap`` and ``scan``. The environment itself is hashable
+        and equal to another built alike (a frozen dataclass is), so that compiled programs are shared.
+    """
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The sizes of everything."""
+
+    def reset(self, key: Key) -> tuple[State, Observation]:
+        """Start an episode."""
+
+    def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
+        """Take one step. Never starts a new episode: at an end the observation is the episode's last."""
+
+
+def check_env(env: Env, key: Key, num_steps: int) -> None:
+    """Play ``num_steps`` random legal steps and raise ``ValueError`` where the contract of ``Env`` is broken.
+
+    Give enough steps for an episode to end (``env.spec.time_limit`` suffices) or the ends go unchecked.
+    """
+    if num_steps < 1:
+        raise ValueError(f"num_steps is {num_steps}, expected at least 1.")
+    _check_spec(env.spec)
+    try:
+        hash(env)
+    except TypeError as error:
+        raise ValueError(f"The environment is not hashable ({error}). Make it a frozen dataclass.") from error
+    _check_types(env, key)
+    _check_episodes(env, key, num_steps)
+
+
+def _check_spec(spec: EnvSpec) -> None:
+    if not isinstance(spec, EnvSpec):
+        raise ValueError(f"spec is of type {type(spec).__name__}, expected EnvSpec.")
+    if not isinstance(spec.action, Discrete | Continuous):
+        raise ValueError(f"spec.action is {spec.action!r}, expected Discrete(n) or Continuous(n).")
+    sizes = {
+        "num_agents": spec.num_agents,
+        "observation_size": spec.observation_size,
+        "state_size": spec.state_size,
+        "time_limit": spec.time_limit,
+        "action": spec.action.num_actions if isinstance(spec.action, Discrete) else spec.action.size,
+    }
+    for name, size in sizes.items():
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"spec.{name} is {size!r}, expected an int of at least 1.")
+    names = spec.metrics
+    all_strings = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
+    if not all_strings or len(set(names)) < len(names):
+        raise ValueError(f"spec.metrics is {names!r}, expected a tuple of different strings.")
+
+
+def _check_types(env: Env, key: Key) -> None:
+    """Everything that can be known without running: classes, structures, shapes and dtypes."""
+    spec = env.spec
+    state, observation = _pair("reset", _trace("reset", env.reset, key))
+    _require_class("reset", "observation", observation, Observation)
+    _require_types("reset", "observation", observation, _example_observation(spec))
+
+    action = _example_action(spec)
+    next_state, step = _pair("step", _trace("step", env.step, key, state, action))
+    _require_types("step", "state", next_state, state)
+    _require_class("step", "its second result", step, Step)
+    _require_class("step", "step.observation", step.observation, Observation)
+    if not isinstance(step.metrics, dict) or set(step.metrics) != set(spec.metrics):
+        raise ValueError(f"step: metrics are {_keys(step.metrics)}, expected {sorted(spec.metrics)}.")
+    _require_types("step", "step", step, _example_step(spec))
+
+    batch = jax.eval_shape(
+        lambda *args: jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), args), key, state, action
+    )
+    _trace("reset under vmap", jax.vmap(env.reset), batch[0])
+    _trace("step under vmap", jax.vmap(env.step), *batch)
+
+
+def _check_episodes(env: Env, key: Key, num_steps: int) -> None:
+    """Everything that shows only in the values, played step by step."""
+    spec = env.spec
+    act = jax.jit(lambda key, observation: _random_action(spec, key, observation))
+    reset, step = _twice("reset", env.reset), _twice("step", env.step)
+    length = 0  # steps taken in this episode; at 0 a new one is due
+    for index in range(num_steps):
+        key, reset_key, action_key, step_key = jax.random.split(key, 4)
+        if length == 0:
+            state, observation = reset(reset_key)
+            _check_observation(f"reset before step {index}", spec, observation)
+        state, result = step(step_key, state, act(action_key, observation))
+        observation, length = result.observation, length + 1
+        where = f"step {index} (number {length} of its episode)"
+        _check_observation(where, spec, observation)
+        _check_finite(where, "reward", result.reward)
+        for name in spec.metrics:
+            _check_finite(where, f"metrics[{name!r}]", result.metrics[name])
+        if _check_end(where, spec, length, result):
+            length = 0
+
+
+def _check_observation(where: str, spec: EnvSpec, observation: Observation) -> None:
+    _check_finite(where, "observation.local", observation.local)
+    _check_finite(where, "observation.state", observation.state)
+    if isinstance(spec.action, Discrete):
+        stuck = np.flatnonzero(~np.asarray(observation.legal).any(axis=-1))
+        if stuck.size:
+            raise ValueError(f"{where}: agents {stuck.tolist()} have no legal action, expected at least one.")
+
+
+def _check_finite(where: str, name: str, value: Array) -> None:
+    if not np.isfinite(value).all():
+        raise ValueError(f"{where}: {name} is {np.asarray(value)}, expected finite numbers.")
+
+
+def _check_end(where: str, spec: EnvSpec, length: int, step: Step) -> bool:
+    terminated, truncated = bool(step.terminated), bool(step.truncated)
+    if terminated and truncated:
+        raise ValueError(f"{where}: terminated and truncated are both true, expected at most one.")
+    if length >= spec.time_limit and not (terminated or truncated):
+        raise ValueError(
+            f"{where}: the episode goes on, expected an end: spec.time_limit is {spec.time_limit}."
+        )
+    return terminated or truncated
+
+
+def _random_action(spec: EnvSpec, key: Key, observation: Observation) -> Action:
+    if isinstance(spec.action, Continuous):
+        return jax.random.uniform(key, (spec.num_agents, spec.action.size), minval=-1.0)
+    return jax.random.categorical(key, jnp.where(observation.legal, 0.0, -jnp.inf)).astype(jnp.int32)
+
+
+def _twice(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, compiled; called twice, from two traces, whose results must be the same."""
+    first, second = (jax.jit(lambda *args: function(*args)) for _ in range(2))
+
+    def both(*args: Any) -> Any:
+        result = first(*args)
+        for (path, one), other in zip(_leaves(result), jax.tree.leaves(second(*args)), strict=True):
+            if not np.array_equal(_numbers(one), _numbers(other), equal_nan=True):
+                raise ValueError(
+                    f"{name}: result{path} is {one} and then {other} for the same key and arguments, "
+                    "expected the same. Draw all randomness from the key."
+                )
+        return result
+
+    return both
+
+
+def _trace(name: str, function: Callable[..., Any], *args: Any) -> Any:
+    """The result's shapes and dtypes."""
+    try:
+        return jax.eval_shape(function, *args)
+    except Exception as error:
+        raise ValueError(f"{name}: cannot be traced by JAX: {error}") from error
+
+
+def _pair(name: str, result: Any) -> Any:
+    if not isinstance(result, tuple) or len(result) != 2:
+        size = f" of {len(result)}" if isinstance(result, tuple) else ""
+        expected = "(state, Observation)" if name == "reset" else "(state, Step)"
+        raise ValueError(f"{name}: returned a {type(result).__name__}{size}, expected {expected}.")
+    return result
+
+
+def _require_class(name: str, what: str, value: Any, expected: type) -> None:
+    if not isinstance(value, expected):
+        raise ValueError(f"{name}: {what} is of type {type(value).__name__}, expected {expected.__name__}.")
+
+
+def _require_types(name: str, what: str, value: Any, expected: Any) -> None:
+    """Equal structure, shapes and dtypes."""
+    got: Any = jax.tree.structure(value)
+    want: Any = jax.tree.structure(expected)
+    if got != want:
+        raise ValueError(f"{name}: {what} has the structure {got}, expected {want}.")
+    for (path, one), other in zip(_leaves(value), jax.tree.leaves(expected), strict=True):
+        if (one.shape, one.dtype) != (other.shape, other.dtype):
+            raise ValueError(f"{name}: {what}{path} is {_type(one)}, expected {_type(other)}.")
+
+
+def _example_observation(spec: EnvSpec) -> Observation:
+    agents = spec.num_agents
+    return Observation(
+        local=jnp.zeros((agents, spec.observation_size), jnp.float32),
+        legal=jnp.zeros((agents, spec.num_actions), jnp.bool_),
+        active=jnp.zeros((agents,), jnp.bool_),
+        state=jnp.zeros((spec.state_size,), jnp.float32),
+    )
+
+
+def _example_step(spec: EnvSpec) -> Step:
+    return Step(
+        observation=_example_observation(spec),
+        reward=jnp.zeros((spec.num_agents,), jnp.float32),
+        terminated=jnp.zeros((), jnp.bool_),
+        truncated=jnp.zeros((), jnp.bool_),
+        metrics={name: jnp.zeros((), jnp.float32) for name in spec.metrics},
+    )
+
+
+def _example_action(spec: EnvSpec) -> Action:
+    if isinstance(spec.action, Continuous):
+        return jnp.zeros((spec.num_agents, spec.action.size), jnp.float32)
+    return jnp.zeros((spec.num_agents,), jnp.int32)
+
+
+def _leaves(tree: Any) -> list[tuple[str, Any]]:
+    return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)]
+
+
+def _numbers(leaf: Any) -> np.ndarray:
+    is_key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)
+
+
+def _type(leaf: Any) -> str:
+    return f"{leaf.dtype}[{', '.join(map(str, leaf.shape))}]"
+
+
+def _keys(metrics: Any) -> str:
+    return str(sorted(metrics)) if isinstance(metrics, dict) else f"of type {type(metrics).__name__}"

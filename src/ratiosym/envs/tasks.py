@@ -1,0 +1,40 @@
+"""The table of tasks. A further task is a further row."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+
+from ratiosym.envs.jaxmarl import mpe_spread
+from ratiosym.envs.protocol import Env
+from ratiosym.envs.wrappers import with_agent_ids
+
+
+@dataclass(frozen=True)
+class Task:
+    """One row: ``<suite>-<task>``, and how its environment is made."""
+
+    name: str
+    suite: str
+    make: Callable[[], Env]
+
+
+_ROWS = (
+    Task("mpe-spread-3ag", "mpe", partial(mpe_spread, 3)),
+    Task("mpe-spread-5ag", "mpe", partial(mpe_spread, 5)),
+    Task("mpe-spread-10ag", "mpe", partial(mpe_spread, 10)),
+)
+
+TASKS: dict[str, Task] = {task.name: task for task in _ROWS}
+
+
+def make(name: str, agent_ids: bool = True) -> Env:
+    """Make the environment of a task; twice the same name gives equal environments.
+
+    ``agent_ids`` puts the one-hot agent id in front of each agent's observation, as in all the paper's runs.
+    """
+    if name not in TASKS:
+        closest = "".join(f" Closest: {match!r}." for match in get_close_matches(name, TASKS, n=1))
+        raise ValueError(f"Unknown task {name!r}.{closest} List all with 'ratiosym tasks'.")
+    env = TASKS[name].make()
+    return with_agent_ids(env) if agent_ids else env

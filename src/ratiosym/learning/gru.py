@@ -1,0 +1,122 @@
+"""The recurrent core: a gated recurrent unit over a whole sequence, with its own gradient.
+
+Autodiff through a scan forms the weight gradient as a small product in every step. Here the backward scan only
+collects the gradients at the gates, and one large product after it forms the weight gradient; the input
+projection of the whole sequence is one product before the scan. docs/performance.md has the measurements.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from ratiosym.types import Key
+
+
+class GRUParams(NamedTuple):
+    """The weights of the three gates side by side, in the order reset, update, candidate."""
+
+    input_kernel: Float[Array, "F 3H"]
+    input_bias: Float[Array, "3H"]
+    recurrent_kernel: Float[Array, "H 3H"]
+    candidate_bias: Float[Array, "H"]  # inside the reset gate's product
+
+
+def init_gru(key: Key, input_size: int, hidden_size: int) -> GRUParams:
+    """Input kernels LeCun normal, recurrent kernels orthogonal, biases zero; each gate drawn by itself."""
+    input_key, recurrent_key = jax.random.split(key)
+    lecun, orthogonal = jax.nn.initializers.lecun_normal(), jax.nn.initializers.orthogonal()
+    kernels = [lecun(k, (input_size, hidden_size)) for k in jax.random.split(input_key, 3)]
+    recurrent = [orthogonal(k, (hidden_size, hidden_size)) for k in jax.random.split(recurrent_key, 3)]
+    return GRUParams(
+        jnp.concatenate(kernels, axis=1),
+        jnp.zeros(3 * hidden_size),
+        jnp.concatenate(recurrent, axis=1),
+        jnp.zeros(hidden_size),
+    )
+
+
+def gru(
+    params: GRUParams,
+    inputs: Float[Array, "T *b F"],
+    is_start: Bool[Array, "T *b"],
+    carry: Float[Array, "*b H"],
+) -> Float[Array, "T *b H"]:
+    r"""Hidden states over a sequence; the carry is zeroed where ``is_start``, before that input is read.
+
+    .. math::
+        \rho &= \sigma(W_\rho x + b_\rho + U_\rho h), \quad z = \sigma(W_z x + b_z + U_z h) \\
+        n &= \tanh(W_n x + b_n + \rho \odot (U_n h + c)), \quad h' = (1 - z) \odot n + z \odot h
+
+    The last of the returned states is the next carry.
+    """
+    projected = inputs @ params.input_kernel + expand(params.input_bias, inputs.ndim)
+    keep = 1.0 - is_start.astype(inputs.dtype)[..., None]
+    return recurrence(params.recurrent_kernel, params.candidate_bias, projected, keep, carry)
+
+
+def expand(vector: Float[Array, "n"], ndim: int) -> Float[Array, "..."]:
+    """A vector as the last axis of ``ndim`` axes."""
+    return vector.reshape((1,) * (ndim - 1) + vector.shape)
+
+
+@jax.custom_vjp
+def recurrence(
+    kernel: Float[Array, "H 3H"],
+    bias: Float[Array, "H"],
+    projected: Float[Array, "T *b 3H"],
+    keep: Float[Array, "T *b 1"],
+    carry: Float[Array, "*b H"],
+) -> Float[Array, "T *b H"]:
+    """The part of the GRU that must go step by step."""
+    return _forward(kernel, bias, projected, keep, carry)[0]
+
+
+def _forward(kernel, bias, projected, keep, carry):  # type: ignore[no-untyped-def]
+    bias = expand(bias, carry.ndim)
+
+    def step(h, now):  # type: ignore[no-untyped-def]
+        x, k = now
+        h = h * k
+        x_reset, x_update, x_candidate = jnp.split(x, 3, axis=-1)
+        h_reset, h_update, h_candidate = jnp.split(h @ kernel, 3, axis=-1)
+        h_candidate = h_candidate + bias
+        reset, update = jax.nn.sigmoid(x_reset + h_reset), jax.nn.sigmoid(x_update + h_update)
+        candidate = jnp.tanh(x_candidate + reset * h_candidate)
+        new = candidate + update * (h - candidate)
+        return new, (new, h, reset, update, candidate, h_candidate)
+
+    _, saved = jax.lax.scan(step, carry, (projected, keep))
+    return saved[0], (kernel, keep, *saved[1:])
+
+
+def _backward(saved, gradient):  # type: ignore[no-untyped-def]
+    kernel, keep, h, reset, update, candidate, h_candidate = saved
+    transposed = kernel.T
+
+    def step(d_next, now):  # type: ignore[no-untyped-def]
+        d_out, k, h, reset, update, candidate, h_candidate = now
+        d = d_out + d_next
+        d_pre_candidate = d * (1 - update) * (1 - candidate * candidate)
+        d_pre_update = d * (h - candidate) * update * (1 - update)
+        d_pre_reset = d_pre_candidate * h_candidate * reset * (1 - reset)
+        d_gates = jnp.concatenate([d_pre_reset, d_pre_update, d_pre_candidate * reset], axis=-1)
+        d_h = (d * update + d_gates @ transposed) * k
+        return d_h, (d_gates, d_pre_candidate)
+
+    d_carry, (d_gates, d_pre_candidate) = jax.lax.scan(
+        step,
+        jnp.zeros_like(h[0]),
+        (gradient, keep, h, reset, update, candidate, h_candidate),
+        reverse=True,
+    )
+    hidden_size = h.shape[-1]
+    flat_gates = d_gates.reshape(-1, 3 * hidden_size)  # [T * b, 3H]
+    d_kernel = h.reshape(-1, hidden_size).T @ flat_gates
+    d_bias = flat_gates[:, 2 * hidden_size :].sum(0)
+    d_projected = jnp.concatenate([d_gates[..., : 2 * hidden_size], d_pre_candidate], axis=-1)
+    return d_kernel, d_bias, d_projected, jnp.zeros_like(keep), d_carry
+
+
+recurrence.defvjp(_forward, _backward)

@@ -1,0 +1,95 @@
+"""Act, step, start new episodes: one group of environments for a number of steps."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from ratiosym.envs.protocol import Env
+from ratiosym.envs.starts import Starts, begin_where, make_starts, pool_size
+from ratiosym.learning.config import RunShape
+from ratiosym.learning.networks import Actor, apply_actor
+from ratiosym.types import Key, Observation, State, Transition
+
+
+class RolloutState(NamedTuple):
+    """Where a group of environments stands between two rollouts."""
+
+    key: Key
+    env_state: State  # [E]
+    observation: Observation  # [E]
+    is_start: Bool[Array, "E"]  # the observation is the first of an episode
+    actor_carry: Float[Array, "E A H"]  # before that observation is read
+    critic_carry: Float[Array, "E H"]
+    episode_return: Float[Array, "E"]  # of the episode under way
+
+
+class EpisodeSums(NamedTuple):
+    """Episodes that ended in a rollout. Sums, so that the mean is over episodes and not over steps."""
+
+    num_ended: Float[Array, ""]
+    total_return: Float[Array, ""]
+
+
+def init_rollout(env: Env, shape: RunShape, key: Key) -> RolloutState:
+    """Fresh episodes in every environment of a group."""
+    key, reset_key = jax.random.split(key)
+    num_envs, num_agents = shape.envs_per_group, env.spec.num_agents
+    env_state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, num_envs))
+    return RolloutState(
+        key,
+        env_state,
+        observation,
+        jnp.ones(num_envs, bool),
+        jnp.zeros((num_envs, num_agents, shape.carry_size)),
+        jnp.zeros((num_envs, shape.carry_size)),
+        jnp.zeros(num_envs),
+    )
+
+
+def rollout(
+    env: Env, shape: RunShape, actor: Actor, state: RolloutState
+) -> tuple[RolloutState, Transition, EpisodeSums]:
+    """``shape.rollout_length`` steps of one group. The critic's carry is left as it was."""
+    num_envs = state.is_start.shape[0]
+    key, starts_key, steps_key = jax.random.split(state.key, 3)
+    starts = make_starts(env, starts_key, pool_size(num_envs, shape.rollout_length, env.spec.time_limit))
+
+    def step(
+        before: tuple[RolloutState, Starts], key: Key
+    ) -> tuple[tuple[RolloutState, Starts], tuple[Transition, EpisodeSums]]:
+        state, starts = before
+        action_key, env_key = jax.random.split(key)
+        observation = jax.tree.map(lambda x: x[None], state.observation)  # a sequence of one: [1, E, ...]
+        policy, carries = apply_actor(actor, observation, state.is_start[None], state.actor_carry)
+        action = policy.sample(action_key)
+        env_state, outcome = jax.vmap(env.step)(
+            jax.random.split(env_key, num_envs), state.env_state, policy.environment_action(action[0])
+        )
+        is_end = outcome.terminated | outcome.truncated
+        episode_return = state.episode_return + outcome.reward.mean(-1)
+        transition = Transition(
+            state.observation,
+            state.is_start,
+            action[0],
+            policy.log_prob(action)[0],
+            outcome.reward,
+            outcome.terminated,
+            outcome.truncated,
+            outcome.observation.state,
+        )
+        sums = EpisodeSums(is_end.sum(dtype=jnp.float32), jnp.sum(episode_return * is_end))
+        starts, env_state, next_observation = begin_where(is_end, starts, env_state, outcome.observation)
+        state = state._replace(
+            env_state=env_state,
+            observation=next_observation,
+            is_start=is_end,
+            actor_carry=carries[0],
+            episode_return=jnp.where(is_end, 0.0, episode_return),
+        )
+        return (state, starts), (transition, sums)
+
+    keys = jax.random.split(steps_key, shape.rollout_length)
+    (state, _), (transitions, sums) = jax.lax.scan(step, (state._replace(key=key), starts), keys)
+    return state, transitions, jax.tree.map(jnp.sum, sums)

@@ -1,0 +1,182 @@
+"""The loop: rollout, update, evaluate on schedule. It yields what happens and writes nothing."""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ratiosym.envs.protocol import Env
+from ratiosym.learning.config import RunConfig
+from ratiosym.learning.evaluate import Episodes
+from ratiosym.learning.learner import (
+    Learner,
+    TrainState,
+    evaluate,
+    init_state,
+    keep_best,
+    make_mesh,
+    to_host,
+    train_step,
+)
+from ratiosym.learning.networks import Params
+from ratiosym.objectives import QUANTILES, RatioDiagnostics, get_objective
+from ratiosym.types import Key
+
+ABSOLUTE_EPISODES = 320  # of the absolute metric (Gorsane et al. 2022)
+
+_EVALUATION, _ABSOLUTE = 1, 2  # streams of random numbers beside the run's own
+
+
+@dataclass(frozen=True)
+class Updated:
+    """One update of every seed: rows for ``training.csv``."""
+
+    update: int
+    rows: list[dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """One evaluation of every seed. ``state`` is good until the next event: save it now or not at all."""
+
+    update: int
+    episodes: list[Episodes]
+    state: TrainState
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The absolute metric of every seed: its best parameters on fresh episodes."""
+
+    episodes: list[Episodes]
+
+
+class NonFiniteLoss(ArithmeticError):
+    """A loss stopped being a number."""
+
+    def __init__(self, update: int, seed: int) -> None:
+        super().__init__(
+            f"The loss of seed {seed} is not a finite number after update {update}. "
+            f"Lower the learning rates or narrow the trust region, and look at training.csv for what grew."
+        )
+        self.update = update
+
+
+def make_learner(
+    env: Env, config: RunConfig, num_seeds: int, devices: Sequence[jax.Device] | None = None
+) -> Learner:
+    """The compiled part of a run."""
+    mesh = make_mesh(num_seeds, config.shape.update_batch_size, devices)
+    return Learner(env, config.shape, get_objective(config.objective).surrogate, mesh)
+
+
+def train(
+    learner: Learner,
+    config: RunConfig,
+    seeds: Sequence[int],
+    state: TrainState | None = None,
+    update: int = 0,
+) -> Iterator[Updated | Evaluated | Finished]:
+    """Train ``seeds`` side by side, from the start or from a state after ``update`` updates and their evaluation."""
+    hyperparameters, bounds = jax.tree.map(np.float32, (config.hyperparameters, config.bounds))
+    schedule = set(config.evaluation_updates())
+
+    def evaluated(state: TrainState) -> Evaluated:
+        keys = episode_keys(seeds, _EVALUATION, update, config.shape.num_eval_episodes)
+        episodes = split_seeds(to_host(evaluate(learner, state.params, keys)), len(seeds))
+        state = keep_best(learner, state, jnp.array([e.returns.mean() for e in episodes]))
+        return Evaluated(update, episodes, state)
+
+    if state is None:
+        state = init_state(learner, np.array(seeds, np.uint32))
+        event = evaluated(state)
+        state = event.state
+        yield event
+    pending: deque[tuple[int, Any]] = deque()  # metrics still on their way, so that the devices never wait for us
+    clock = perf_counter()
+    while update < config.num_updates:
+        state, metrics = train_step(learner, state, hyperparameters, bounds)
+        update += 1
+        pending.append((update, metrics))
+        is_due = update in schedule
+        while len(pending) > (0 if is_due else 1):
+            number, metrics = pending.popleft()
+            rows = training_rows(config, number, to_host(metrics), len(seeds))
+            now = perf_counter()
+            for seed, row in zip(seeds, rows, strict=True):
+                row["steps_per_second"] = config.shape.steps_per_update / (now - clock)
+                if not np.isfinite(row["policy_loss"] + row["value_loss"]):
+                    raise NonFiniteLoss(number, seed)
+            clock = now
+            yield Updated(number, rows)
+        if is_due:
+            event = evaluated(state)
+            state = event.state
+            yield event
+            clock = perf_counter()
+    yield Finished(absolute_metric(learner, state.best_params, seeds, update))
+
+
+def absolute_metric(
+    learner: Learner, params: Params, seeds: Sequence[int], update: int, num_episodes: int = ABSOLUTE_EPISODES
+) -> list[Episodes]:
+    """Fresh episodes with given parameters, in portions of one evaluation so that nothing new is compiled."""
+    portion = learner.shape.num_eval_episodes
+    keys = episode_keys(seeds, _ABSOLUTE, update, -(-num_episodes // portion) * portion)
+    portions = [
+        to_host(evaluate(learner, params, keys[:, i : i + portion])) for i in range(0, keys.shape[1], portion)
+    ]
+    whole = jax.tree.map(lambda *x: np.concatenate(x, axis=1)[:, :num_episodes], *portions)
+    return split_seeds(whole, len(seeds))
+
+
+def episode_keys(seeds: Sequence[int], stream: int, update: int, num_episodes: int) -> Key:
+    """Keys of an evaluation's episodes, [K, n]: they depend on the seed and the update alone."""
+
+    def of_seed(seed: int) -> Key:
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), stream), update)
+        return jax.random.split(key, num_episodes)
+
+    return jnp.stack([of_seed(seed) for seed in seeds])
+
+
+def split_seeds(tree: Any, num_seeds: int) -> list[Any]:
+    """[K, ...] -> K trees."""
+    return [jax.tree.map(lambda x, k=k: x[k], tree) for k in range(num_seeds)]
+
+
+def training_rows(config: RunConfig, update: int, metrics: Any, num_seeds: int) -> list[dict[str, float]]:
+    """One row of ``training.csv`` for each seed (docs/metrics.md)."""
+    rows = []
+    for measured, episodes in split_seeds(metrics, num_seeds):
+        mean_return = episodes.total_return / episodes.num_ended if episodes.num_ended else np.nan
+        row = {
+            "update": update,
+            "steps": update * config.shape.steps_per_update,
+            "episodes": episodes.num_ended,
+            "episode_return": mean_return,
+            **{k: v for k, v in measured._asdict().items() if k not in ("ratios", "active_ratios")},
+            **ratio_columns("", measured.ratios),
+            **ratio_columns("active_", measured.active_ratios),
+        }
+        rows.append({name: value if isinstance(value, int) else float(value) for name, value in row.items()})
+    return rows
+
+
+def ratio_columns(prefix: str, ratios: RatioDiagnostics) -> dict[str, Any]:
+    """Diagnostics as columns."""
+    quantiles = {
+        f"{prefix}ratio_q{round(100 * level):02d}": q for level, q in zip(QUANTILES, ratios.quantiles, strict=True)
+    }
+    return {
+        f"{prefix}ratio_min": ratios.minimum,
+        f"{prefix}ratio_max": ratios.maximum,
+        **quantiles,
+        f"{prefix}beyond_target": ratios.beyond_target,
+        f"{prefix}approximate_kl": ratios.approximate_kl,
+    }

@@ -1,0 +1,260 @@
+"""Epochs of minibatches: losses, gradients, steps of the optimiser (Algorithm 1, lines 9 to 23)."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from ratiosym.learning.config import Hyperparameters, RunShape
+from ratiosym.learning.networks import Actor, Network, Params, apply_actor, apply_critic
+from ratiosym.objectives import QUANTILES, Bounds, RatioDiagnostics, Surrogate, ratio_diagnostics
+from ratiosym.types import Key, Observation
+
+ADAM = optax.scale_by_adam(eps=1e-5)
+
+# Samples whose activations stay in a core's cache while their gradient is formed (docs/performance.md).
+CPU_BLOCK_SAMPLES = 2048
+
+
+class Batch(NamedTuple):
+    """A rollout cut into sequences, [L, N, ...]: N sequences of all local groups, group after group."""
+
+    observation: Observation
+    is_start: Bool[Array, "L N"]
+    action: PyTree
+    log_prob: Float[Array, "L N A"]
+    advantage: Float[Array, "L N A"]
+    value: Float[Array, "L N"]
+    target: Float[Array, "L N"]
+    actor_carry: Float[Array, "N A H"]
+    critic_carry: Float[Array, "N H"]
+
+
+class OptimiserState(NamedTuple):
+    """Adam's moments, actor and critic apart."""
+
+    actor: Any
+    critic: Any
+
+
+class UpdateMetrics(NamedTuple):
+    """What one update did. docs/metrics.md says what each number means."""
+
+    policy_loss: Float[Array, ""]
+    value_loss: Float[Array, ""]
+    entropy: Float[Array, ""]
+    actor_grad_norm: Float[Array, ""]
+    critic_grad_norm: Float[Array, ""]
+    first_ratio_error: Float[Array, ""]  # |log ratio| before the first gradient step: 0 up to rounding
+    ratios: RatioDiagnostics  # all samples
+    active_ratios: RatioDiagnostics  # samples of agents that still act
+
+
+def init_optimiser(params: Params) -> OptimiserState:
+    """Moments of zero."""
+    return OptimiserState(ADAM.init(params.actor), ADAM.init(params.critic))
+
+
+def update(
+    shape: RunShape,
+    surrogate: Surrogate,
+    params: Params,
+    optimiser: OptimiserState,
+    batch: Batch,
+    group_keys: Key,  # [G], one for each local group
+    hyperparameters: Hyperparameters,
+    bounds: Bounds,
+    average: Callable[[PyTree], PyTree],
+) -> tuple[Params, OptimiserState, UpdateMetrics]:
+    """All epochs over one batch. ``average`` is the mean over the groups on other devices."""
+    indices = minibatch_indices(group_keys, shape)
+
+    def step(
+        before: tuple[Params, OptimiserState], index: Int[Array, "G M"]
+    ) -> tuple[tuple[Params, OptimiserState], UpdateMetrics]:
+        params, optimiser = before
+        advantage, weight = normalise(batch.advantage[:, index], batch.observation.active[:, index], shape)
+        actor_terms, log_ratio, actor_gradient = actor_gradients(
+            params.actor, batch, index, advantage, weight, hyperparameters, bounds, surrogate
+        )
+        value_loss, critic_gradient = critic_gradients(params.critic, batch, index, hyperparameters)
+        (policy_loss, entropy), value_loss, actor_gradient, critic_gradient = average(
+            (actor_terms, value_loss, actor_gradient, critic_gradient)
+        )
+        actor, actor_adam, actor_norm = descend(
+            params.actor, actor_gradient, optimiser.actor, hyperparameters.actor_learning_rate, hyperparameters
+        )
+        critic, critic_adam, critic_norm = descend(
+            params.critic, critic_gradient, optimiser.critic, hyperparameters.critic_learning_rate, hyperparameters
+        )
+        active = batch.observation.active[:, index]
+        metrics = UpdateMetrics(
+            policy_loss,
+            value_loss,
+            entropy,
+            actor_norm,
+            critic_norm,
+            jnp.abs(log_ratio).max(),
+            diagnose(log_ratio, advantage, bounds, jnp.ones_like(active)),
+            diagnose(log_ratio, advantage, bounds, active),
+        )
+        return (Params(actor, critic), OptimiserState(actor_adam, critic_adam)), metrics
+
+    (params, optimiser), metrics = jax.lax.scan(step, (params, optimiser), indices)
+    return params, optimiser, summarise(metrics, shape.num_minibatches)
+
+
+def minibatch_indices(group_keys: Key, shape: RunShape) -> Int[Array, "epochs*minibatches G M"]:
+    """Which sequences make each minibatch: every group shuffled anew in each epoch with its own key."""
+    num_groups, num_sequences = group_keys.shape[0], shape.sequences_per_group
+
+    def group_order(key: Key) -> Int[Array, "epochs*minibatches M"]:
+        epochs = jax.random.split(key, shape.num_epochs)
+        order = jax.vmap(lambda k: jax.random.permutation(k, num_sequences))(epochs)
+        return order.reshape(shape.num_epochs * shape.num_minibatches, -1)
+
+    order = jax.vmap(group_order, out_axes=1)(group_keys)
+    return order + num_sequences * jnp.arange(num_groups)[None, :, None]
+
+
+def normalise(
+    advantage: Float[Array, "L G M A"], active: Bool[Array, "L G M A"], shape: RunShape
+) -> tuple[Float[Array, "L G M A"], Float[Array, "L G M A"]]:
+    """Advantages to mean 0 and deviation 1 within a group's minibatch, *before* their sign picks the target.
+
+    Also the weight of each sample in the loss: equal, summing to 1 in each group, averaged over groups.
+    """
+    counts = active.astype(advantage.dtype) if shape.mask_inactive else jnp.ones_like(advantage)
+    weight = counts / jnp.maximum(counts.sum((0, 2, 3), keepdims=True), 1.0)
+    mean = jnp.sum(weight * advantage, (0, 2, 3), keepdims=True)
+    deviation = jnp.sqrt(jnp.sum(weight * (advantage - mean) ** 2, (0, 2, 3), keepdims=True))
+    return (advantage - mean) / (deviation + 1e-8), weight / advantage.shape[1]
+
+
+def actor_gradients(
+    actor: Actor,
+    batch: Batch,
+    index: Int[Array, "G M"],
+    advantage: Float[Array, "L G M A"],
+    weight: Float[Array, "L G M A"],
+    hyperparameters: Hyperparameters,
+    bounds: Bounds,
+    surrogate: Surrogate,
+) -> tuple[tuple[Array, Array], Float[Array, "L G M A"], Actor]:
+    """(policy loss, entropy), the log-ratios, and the gradient of Algorithm 1's actor loss."""
+    num_blocks = count_blocks(index, advantage.shape[0] * advantage.shape[-1])
+
+    def loss(actor: Actor, block: tuple[Array, Array, Array]) -> tuple[Array, tuple[tuple[Array, Array], Array]]:
+        rows, advantage, weight = block
+        observation, is_start, action, old_log_prob = jax.tree.map(
+            lambda x: x[:, rows], (batch.observation, batch.is_start, batch.action, batch.log_prob)
+        )
+        policy, _ = apply_actor(actor, observation, is_start, batch.actor_carry[rows])
+        log_ratio = policy.log_prob(action) - old_log_prob
+        policy_loss = -jnp.sum(weight * surrogate(log_ratio, advantage, bounds))
+        entropy = jnp.sum(weight * policy.entropy())
+        return policy_loss - hyperparameters.entropy_coefficient * entropy, ((policy_loss, entropy), log_ratio)
+
+    blocks = (to_blocks(index[None], num_blocks)[:, 0], to_blocks(advantage, num_blocks), to_blocks(weight, num_blocks))
+    (terms, log_ratios), gradient = blocked_gradient(loss, actor, blocks)
+    return jax.tree.map(jnp.sum, terms), from_blocks(log_ratios, index.shape[0]), gradient
+
+
+def critic_gradients(
+    critic: Network, batch: Batch, index: Int[Array, "G M"], hyperparameters: Hyperparameters
+) -> tuple[Array, Network]:
+    """The clipped value loss, 0.5 max((V - R)^2, (V_clipped - R)^2) in the mean, and its weighted gradient."""
+    length = batch.value.shape[0]
+    num_blocks = count_blocks(index, length)
+
+    def loss(critic: Network, rows: Int[Array, "m"]) -> tuple[Array, Array]:
+        observation, is_start, old, target = jax.tree.map(
+            lambda x: x[:, rows], (batch.observation.state, batch.is_start, batch.value, batch.target)
+        )
+        value, _ = apply_critic(critic, observation, is_start, batch.critic_carry[rows])
+        clipped = old + jnp.clip(value - old, -hyperparameters.value_clip, hyperparameters.value_clip)
+        squared = jnp.maximum((value - target) ** 2, (clipped - target) ** 2)
+        value_loss = 0.5 * jnp.sum(squared) / (length * index.size)
+        return hyperparameters.value_coefficient * value_loss, value_loss
+
+    value_losses, gradient = blocked_gradient(loss, critic, to_blocks(index[None], num_blocks)[:, 0])
+    return value_losses.sum(), gradient
+
+
+def blocked_gradient(
+    loss: Callable[[PyTree, PyTree], tuple[Array, PyTree]], params: PyTree, blocks: PyTree
+) -> tuple[PyTree, PyTree]:
+    """The gradient of a sum over blocks of rows, one block after another, and the losses' extras stacked."""
+
+    def step(total: PyTree, block: PyTree) -> tuple[PyTree, PyTree]:
+        gradient, extra = jax.grad(loss, has_aux=True)(params, block)
+        return jax.tree.map(jnp.add, total, gradient), extra
+
+    gradient, extras = jax.lax.scan(step, jax.tree.map(jnp.zeros_like, params), blocks)
+    return extras, gradient
+
+
+def count_blocks(index: Int[Array, "G M"], samples_per_sequence: int) -> int:
+    """Into how many blocks a minibatch is cut: on a CPU the fewest that stay in the cache, elsewhere one."""
+    num_groups, num_sequences = index.shape
+    if jax.default_backend() != "cpu":
+        return 1
+    divisors = (n for n in range(1, num_sequences + 1) if num_sequences % n == 0)
+    samples = num_groups * num_sequences * samples_per_sequence
+    return next((n for n in divisors if samples <= n * CPU_BLOCK_SAMPLES), num_sequences)
+
+
+def to_blocks(x: Array, num_blocks: int) -> Array:
+    """[L, G, M, ...] -> [blocks, L, G * m, ...]."""
+    length, num_groups, num_sequences = x.shape[:3]
+    rows = num_sequences // num_blocks
+    x = x.reshape(length, num_groups, num_blocks, rows, *x.shape[3:])
+    return jnp.moveaxis(x, 2, 0).reshape(num_blocks, length, num_groups * rows, *x.shape[4:])
+
+
+def from_blocks(x: Array, num_groups: int) -> Array:
+    """[blocks, L, G * m, ...] -> [L, G, M, ...]."""
+    num_blocks, length = x.shape[:2]
+    x = x.reshape(num_blocks, length, num_groups, -1, *x.shape[3:])
+    return jnp.moveaxis(x, 0, 2).reshape(length, num_groups, -1, *x.shape[4:])
+
+
+def descend(
+    params: PyTree, gradient: PyTree, adam: Any, learning_rate: float, hyperparameters: Hyperparameters
+) -> tuple[PyTree, Any, Float[Array, ""]]:
+    """Clip by global norm, then Adam; no decay. Also the norm before clipping."""
+    norm = optax.global_norm(gradient)
+    scale = jnp.minimum(1.0, hyperparameters.max_grad_norm / jnp.maximum(norm, 1e-30))
+    step, adam = ADAM.update(jax.tree.map(lambda g: g * scale, gradient), adam)
+    return jax.tree.map(lambda p, s: p - learning_rate * s, params, step), adam, norm
+
+
+def diagnose(
+    log_ratio: Float[Array, "L G M A"],
+    advantage: Float[Array, "L G M A"],
+    bounds: Bounds,
+    counted: Bool[Array, "L G M A"],
+) -> RatioDiagnostics:
+    """Ratio diagnostics of each local group: [G]."""
+    flat = [jnp.moveaxis(x, 1, 0).reshape(x.shape[1], -1) for x in (log_ratio, advantage, counted)]
+    return jax.vmap(lambda u, a, w: ratio_diagnostics(u, a, bounds, w))(*flat)
+
+
+def summarise(metrics: UpdateMetrics, num_minibatches: int) -> UpdateMetrics:
+    """One number each from [epochs * minibatches, ...]: losses in the mean, ratios as docs/metrics.md says."""
+    ratios, active_ratios = (summarise_ratios(r, num_minibatches) for r in (metrics.ratios, metrics.active_ratios))
+    first = metrics.first_ratio_error[0]
+    losses = jax.tree.map(lambda x: x.mean(0), metrics._replace(ratios=(), active_ratios=()))  # type: ignore[arg-type]
+    return losses._replace(first_ratio_error=first, ratios=ratios, active_ratios=active_ratios)
+
+
+def summarise_ratios(ratios: RatioDiagnostics, num_minibatches: int) -> RatioDiagnostics:
+    """Extremes over all epochs; the rest over the last epoch, where the policy has moved furthest."""
+    last = jax.tree.map(lambda x: x[-num_minibatches:].mean((0, 1)), ratios)
+    return last._replace(minimum=ratios.minimum.min(), maximum=ratios.maximum.max())
+
+
+__all__ = ["QUANTILES", "Batch", "OptimiserState", "UpdateMetrics", "init_optimiser", "update"]

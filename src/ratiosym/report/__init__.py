@@ -1,0 +1,1 @@
+"""What came out: statistics, figures, tables and the page that holds them."""
