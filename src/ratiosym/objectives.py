@@ -203,12 +203,12 @@ OBJECTIVES: dict[str, Objective] = {
         Objective("mars", "MARS", barrier, independent, {"b_lower": 0.8, "b_upper": 1.2}),
         Objective("mappo", "MAPPO", clipped, additive, {"epsilon": 0.2}),
         Objective("maspo", "MASPO", quadratic, additive, {"epsilon": 0.2}),
-        Objective("mappo-asymmetric", "Asymmetric MAPPO", clipped, additive_asymmetric,
+        Objective("mappo-asymmetric", "MAPPO (asymmetric)", clipped, additive_asymmetric,
                   {"epsilon_lower": 0.2, "epsilon_upper": 0.2}),
-        Objective("maspo-asymmetric", "Asymmetric MASPO", quadratic, additive_asymmetric,
+        Objective("maspo-asymmetric", "MASPO (asymmetric)", quadratic, additive_asymmetric,
                   {"epsilon_lower": 0.2, "epsilon_upper": 0.2}),
-        Objective("mars-multiplicative", "Multiplicatively symmetric MARS", barrier, reciprocal, {"b": 1.2}),
-        Objective("mars-additive", "Additively symmetric MARS", barrier, mirrored, {"b": 1.2}),
+        Objective("mars-multiplicative", "MARS (multiplicative)", barrier, reciprocal, {"b": 1.2}),
+        Objective("mars-additive", "MARS (additive)", barrier, mirrored, {"b": 1.2}),
     )
 }
 # fmt: on

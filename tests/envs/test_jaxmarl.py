@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -9,8 +10,6 @@ import numpy as np
 import pytest
 
 from ratiosym.envs.jaxmarl import mpe_spread
-
-NUM_AGENTS = (3, 5, 10)
 
 
 def library_spread(num_agents):
@@ -22,39 +21,64 @@ def library_spread(num_agents):
     )
 
 
-def stack(library, values):
-    return np.stack([values[agent] for agent in library.agents])
+def library_rollout(library, key, actions):
+    """The library's episode by ``step_env``: observations [T + 1, A, F], rewards [T, A], ends [T]."""
+
+    def stack(values):
+        return jnp.stack([values[agent] for agent in library.agents])
+
+    def body(world, inputs):
+        key, action = inputs
+        by_name = {agent: action[index] for index, agent in enumerate(library.agents)}
+        observations, world, rewards, dones, _ = library.step_env(key, world, by_name)
+        return world, (stack(observations), stack(rewards), dones["__all__"])
+
+    with jax.numpy_rank_promotion("allow"):
+        first, world = library.reset(key)
+        keys = jax.random.split(key, len(actions))
+        _, (observations, rewards, ends) = jax.lax.scan(body, world, (keys, actions))
+    return jnp.concatenate([stack(first)[None], observations]), rewards, ends
 
 
-def episode_actions(key, num_agents):
-    return jax.random.uniform(key, (26, num_agents, 5), minval=-1.0, maxval=1.0)
+@partial(jax.jit, static_argnums=0)
+def rollout(env, key, actions):
+    """Our episode with the same keys: the first observation and the steps, [T, ...]."""
+    state, observation = env.reset(key)
+
+    def body(state, inputs):
+        return env.step(inputs[0], state, inputs[1])
+
+    _, steps = jax.lax.scan(body, state, (jax.random.split(key, len(actions)), actions))
+    return observation, steps
 
 
-@pytest.mark.parametrize("num_agents", NUM_AGENTS)
-@jax.numpy_rank_promotion("allow")
+def episode_actions(key, num_agents, num_steps=26):
+    return jax.random.uniform(key, (num_steps, num_agents, 5), minval=-1.0, maxval=1.0)
+
+
+@pytest.mark.parametrize("num_agents", [3, pytest.param(5, marks=pytest.mark.slow), 10])
 def test_mpe_episodes_are_the_librarys(num_agents, key):
     library, env = library_spread(num_agents), mpe_spread(num_agents)
-    step = jax.jit(env.step)
+    theirs = jax.jit(partial(library_rollout, library))
     for reset_key in jax.random.split(key, 3):
-        theirs, world = library.reset(reset_key)
-        state, ours = env.reset(reset_key)
-        np.testing.assert_array_equal(ours.local, stack(library, theirs))
         actions = episode_actions(jax.random.fold_in(reset_key, 1), num_agents)
-        for time, action in enumerate(actions):
-            step_key = jax.random.fold_in(key, time)
-            by_name = {agent: action[index] for index, agent in enumerate(library.agents)}
-            theirs, world, rewards, dones, _ = library.step_env(step_key, world, by_name)
-            state, result = step(step_key, state, action)
-            local = stack(library, theirs)
-            np.testing.assert_allclose(result.observation.local, local, rtol=1e-4, atol=1e-5)
-            np.testing.assert_allclose(result.observation.state, local.reshape(-1), rtol=1e-4, atol=1e-5)
-            np.testing.assert_allclose(result.reward, stack(library, rewards), rtol=1e-4, atol=1e-5)
-            assert bool(result.terminated | result.truncated) == bool(dones["__all__"])
+        local, rewards, ends = theirs(reset_key, actions)
+        first, steps = rollout(env, reset_key, actions)
+        close(first.local, local[0])
+        close(first.state, local[0].reshape(-1))
+        close(steps.observation.local, local[1:])
+        close(steps.observation.state, local[1:].reshape(26, -1))
+        close(steps.reward, rewards)
+        np.testing.assert_array_equal(steps.terminated | steps.truncated, ends)
+
+
+def close(one, other):
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_mpe_tanh_actions_reach_twice_as_far_as_the_librarys_box(key):
     env = mpe_spread(3)
-    state, observation = env.reset(key)
+    state, _ = env.reset(key)
     right = jnp.tile(jnp.array([[0.0, -1.0, 1.0, 0.0, 0.0]]), (3, 1))
     world = state.world.replace(p_pos=jnp.arange(12.0).reshape(6, 2))  # far apart: no contact
     _, step = env.step(key, state._replace(world=world), right)
@@ -88,11 +112,11 @@ def test_mpe_metrics_count_cover_and_collisions(key):
     assert step.metrics["collisions"] == 2
 
 
-@pytest.mark.parametrize("num_agents", NUM_AGENTS)
+@pytest.mark.parametrize("num_agents", [3, 10])
 def test_mpe_is_truncated_at_exactly_the_limit(num_agents, key):
     env = mpe_spread(num_agents)
-    _, steps = rollout(env, key, episode_actions(key, num_agents))
     assert env.spec.time_limit == 26
+    _, steps = rollout(env, key, episode_actions(key, num_agents))
     np.testing.assert_array_equal(steps.truncated, [False] * 25 + [True])
     assert not steps.terminated.any()
 
@@ -100,12 +124,12 @@ def test_mpe_is_truncated_at_exactly_the_limit(num_agents, key):
 def test_mpe_batches_are_their_rows(key):
     env = mpe_spread(3)
     keys = jax.random.split(key, 4)
-    actions = jax.vmap(lambda key: episode_actions(key, 3))(keys)
-    batch = jax.vmap(lambda key, action: rollout(env, key, action))(keys, actions)
+    actions = episode_actions(key, 3, num_steps=4 * 26).reshape(4, 26, 3, 5)
+    batch = jax.vmap(partial(rollout, env))(keys, actions)
     for row, (row_key, row_actions) in enumerate(zip(keys, actions, strict=True)):
         alone = rollout(env, row_key, row_actions)
         for one, other in zip(jax.tree.leaves(alone), jax.tree.leaves(batch), strict=True):
-            np.testing.assert_allclose(one, other[row], rtol=1e-4, atol=1e-5)
+            close(one, other[row])
 
 
 def test_mpe_is_deterministic_and_each_key_starts_elsewhere(key):
@@ -188,14 +212,3 @@ def test_nothing_is_imported_early_and_nothing_printed():
 def test_users_can_import_the_library_themselves():
     result = run(BESIDE)
     assert result.returncode == 0, result.stderr
-
-
-def rollout(env, key, actions):
-    """The first observation and the steps, [T, ...]."""
-    state, observation = env.reset(key)
-
-    def body(state, action):
-        return env.step(key, state, action)
-
-    _, steps = jax.lax.scan(body, state, actions)
-    return observation, steps

@@ -16,9 +16,21 @@ def test_rows_are_keyed_and_prefixed_by_their_own_names():
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_every_task_makes_an_environment_of_its_name_that_keeps_the_contract(name, key):
+def test_every_task_makes_an_environment_of_its_name(name):
+    assert make(name).spec.name == name
+
+
+def first_of_each_suite_and_the_rest_as_slow():
+    suites = set()
+    for task in TASKS.values():
+        is_first = task.suite not in suites
+        suites.add(task.suite)
+        yield pytest.param(task.name, marks=() if is_first else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("name", list(first_of_each_suite_and_the_rest_as_slow()))
+def test_tasks_keep_the_contract(name, key):
     env = make(name)
-    assert env.spec.name == name
     check_env(env, key, num_steps=env.spec.time_limit + 1)
 
 

@@ -4,8 +4,8 @@ The library speaks in dicts keyed by agent name; here every array is stacked onc
 order. Its ``step`` computes a whole reset each time and throws the episode's last observation away, so the
 adapters call ``step_env``. Its calls run with rank promotion allowed, whatever the user has set.
 
-A further environment is a further adapter class and its factory, built on ``_library_class``, ``_stack``
-and ``_unstack``.
+A further environment is a further adapter class and its factory, built on ``_library_class``, ``_stack``,
+``_unstack`` and ``_strong``.
 """
 
 import importlib
@@ -77,7 +77,7 @@ class MpeSpread:
         """Start an episode: agents and landmarks uniform in [-1, 1]^2, at rest."""
         with jax.numpy_rank_promotion("allow"):
             observations, world = self.library.reset(key)
-        return SpreadState(world, jnp.zeros(())), self._observation(observations)
+        return SpreadState(_strong(world), jnp.zeros(())), self._observation(observations)
 
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         """Take one step."""
@@ -90,12 +90,13 @@ class MpeSpread:
             observations, world, rewards, dones, _ = self.library.step_env(
                 jax.random.key(0), state.world, actions
             )
+        world = _strong(world)
         num_collisions = state.num_collisions + _num_collisions(self.library, world)
         step = Step(
             observation=self._observation(observations),
             reward=_stack(self.library, rewards),
             terminated=jnp.zeros((), bool),
-            truncated=dones["__all__"],
+            truncated=jnp.asarray(dones["__all__"], bool),
             metrics={"covered": _covered(self.library, world), "collisions": num_collisions},
         )
         return SpreadState(world, num_collisions), step
@@ -132,6 +133,11 @@ def _stack(library: Any, values: dict[str, Array]) -> Array:
 
 def _unstack(library: Any, values: Array) -> dict[str, Array]:
     return {agent: values[index] for index, agent in enumerate(library.agents)}
+
+
+def _strong(tree: Any) -> Any:
+    """Without weak types: the library's differ between reset and step, and jit would compile once more."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), tree)
 
 
 def _library_class(task: str, module: str, name: str) -> Any:

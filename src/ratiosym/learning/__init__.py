@@ -1,0 +1,1 @@
+"""How one policy is learned."""

@@ -186,9 +186,12 @@ class RunConfig:
         """Raise InputError where anything does not fit."""
         self.shape.validate()
         self.hyperparameters.validate()
-        _ = self.bounds
-        if self.seed < 0:
-            raise InputError(f"--seed is {self.seed}; it must be 0 or more.")
+        try:
+            _ = self.bounds
+        except ValueError as error:
+            raise InputError(str(error)) from None
+        if not 0 <= self.seed < 2**32:
+            raise InputError(f"--seed is {self.seed}; it must be from 0 to {2**32 - 1}.")
         if self.num_evaluations < 1:
             raise InputError(f"--num-evaluations is {self.num_evaluations}; it must be at least 1.")
         if self.num_updates < 1:

@@ -51,7 +51,7 @@ def run_episodes(env: Env, actor: Actor, keys: Key, carry_size: int, is_greedy: 
         )
         goes_on, so_far = ~progress.is_over, progress.episodes
         episodes = Episodes(
-            so_far.returns + goes_on * outcome.reward.mean(-1),
+            so_far.returns + jnp.where(goes_on, outcome.reward.mean(-1), 0.0),
             so_far.lengths + goes_on,
             jax.tree.map(lambda old, new: jnp.where(goes_on, new, old), so_far.metrics, outcome.metrics),
         )

@@ -99,6 +99,8 @@ def init_state(learner: Learner, seeds: Int[Array, "K"]) -> TrainState:
         return TrainState(params, init_optimiser(params), groups, params, jnp.array(-jnp.inf))
 
     state = jax.vmap(init_seed)(seeds)
+    # Weak types would not survive an update, and the other types would compile everything again.
+    state = jax.tree.map(lambda x: jax.lax.convert_element_type(x, x.dtype), state)
     return jax.lax.with_sharding_constraint(state, shardings(learner, state))
 
 
@@ -248,7 +250,7 @@ def evaluate(learner: Learner, params: Params, keys: Key, is_greedy: bool = Fals
         out_specs=P("seed", "group"),
     )
     num_episodes, ways = keys.shape[1], learner.mesh.shape["group"]
-    padded = jnp.concatenate([keys, keys[:, : -num_episodes % ways]], axis=1)
+    padded = keys[:, jnp.arange(-(-num_episodes // ways) * ways) % num_episodes]
     return jax.tree.map(lambda x: x[:, :num_episodes], run(params.actor, padded))
 
 
@@ -261,7 +263,7 @@ def keep_best(learner: Learner, state: TrainState, returns: Float[Array, "K"]) -
         return jnp.where(is_better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
 
     best = jax.tree.map(choose, state.params, state.best_params)
-    return state._replace(best_params=best, best_return=jnp.maximum(returns, state.best_return))
+    return state._replace(best_params=best, best_return=jnp.where(is_better, returns, state.best_return))
 
 
 def to_host(tree: PyTree) -> PyTree:

@@ -29,7 +29,8 @@ from ratiosym.types import Key
 
 ABSOLUTE_EPISODES = 320  # of the absolute metric (Gorsane et al. 2022)
 
-_EVALUATION, _ABSOLUTE = 1, 2  # streams of random numbers beside the run's own
+# Streams of random numbers beside the run's own, which are 0 and 1: split(key)[i] is the same as fold_in(key, i).
+_EVALUATION, _ABSOLUTE = 2, 3
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def training_rows(config: RunConfig, update: int, metrics: Any, num_seeds: int) 
         row = {
             "update": update,
             "steps": update * config.shape.steps_per_update,
-            "episodes": episodes.num_ended,
+            "episodes": int(episodes.num_ended),
             "episode_return": mean_return,
             **{k: v for k, v in measured._asdict().items() if k not in ("ratios", "active_ratios")},
             **ratio_columns("", measured.ratios),

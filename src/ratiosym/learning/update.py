@@ -154,7 +154,8 @@ def actor_gradients(
         )
         policy, _ = apply_actor(actor, observation, is_start, batch.actor_carry[rows])
         log_ratio = policy.log_prob(action) - old_log_prob
-        policy_loss = -jnp.sum(weight * surrogate(log_ratio, advantage, bounds))
+        counted = jnp.where(weight > 0, advantage, 0.0)  # a weight of 0 alone would not stop an infinite value
+        policy_loss = -jnp.sum(weight * surrogate(log_ratio, counted, bounds))
         entropy = jnp.sum(weight * policy.entropy())
         return policy_loss - hyperparameters.entropy_coefficient * entropy, ((policy_loss, entropy), log_ratio)
 

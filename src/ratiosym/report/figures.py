@@ -15,14 +15,14 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import EngFormatter, PercentFormatter
+from matplotlib.ticker import EngFormatter, LogFormatterSciNotation
 
 from ratiosym.objectives import OBJECTIVES, Bounds, Surrogate
 
 Numbers = Float[np.ndarray, "N"]
 
-# One colour for each objective in every figure: the Okabe-Ito palette, told apart with any colour vision.
-# Lines of the ablations are broken as well, so that no figure rests on colour alone.
+# One colour for each objective in every figure: the Okabe-Ito palette (grey for its black), which is safe for
+# colour-blind eyes. Lines of the ablations are broken as well, so that no figure rests on colour alone.
 COLOURS: dict[str, str] = {
     "mars": "#D55E00",
     "mappo": "#0072B2",
@@ -40,11 +40,7 @@ _DASHES: dict[str, Any] = {
 }
 _OTHER = "#999999"  # anything that is not one of the seven
 _INK = "#333333"
-_OFFSET: dict[str, Any] = {
-    "xycoords": ("data", "axes fraction"),
-    "textcoords": "offset points",
-    "fontsize": 7.5,
-}
+_OFFSET: dict[str, Any] = {"textcoords": "offset points"}
 
 _STYLE = {
     "font.size": 8,
@@ -71,33 +67,51 @@ def objectives_figure(path: str | os.PathLike[str], epsilon: float = 0.2) -> Fig
     """
     bounds = OBJECTIVES["mappo"].bounds(epsilon=epsilon)
     r = np.concatenate([np.geomspace(1e-3, 0.05, 200, endpoint=False), np.linspace(0.05, 2.5, 1000)])
-    shown = ("mappo", "maspo", "mars")
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, 4.8), layout="constrained")
+        figure = Figure(figsize=(_WIDTH, 4.6), layout="constrained")
         axes = figure.subplots(2, 2, sharex=True, sharey="row")
-        for column, (advantage, target) in enumerate(((1.0, bounds.upper), (-1.0, bounds.lower))):
-            top, bottom = axes[:, column]
-            for name in shown:
-                value, gradient = _value_and_gradient(OBJECTIVES[name].surrogate, r, advantage, bounds)
-                top.plot(r, value, **_line(name))
-                top.plot(target, np.interp(target, r, value), "o", color=COLOURS[name], markersize=4)
-                bottom.plot(r, gradient, **_line(name))
-            for axis in (top, bottom):
-                cut_off = (target, r[-1]) if advantage > 0 else (0, target)
-                axis.axvspan(*cut_off, color=COLOURS["mappo"], alpha=0.09, linewidth=0)
-                axis.axvline(target, color=_INK, linewidth=0.8, linestyle=(0, (2, 2)))
-                sign = "+" if advantage > 0 else "−"
-                axis.annotate(
-                    f"target $1{sign}\\epsilon$", (target, 1), (3, -3), **_OFFSET, va="top", ha="left"
-                )
-            top.set_title(f"$\\hat{{A}}={advantage:+.0f}$")
-            bottom.axhline(0, color=_INK, linewidth=0.8)
-            bottom.set_xlabel("probability ratio $r$")
-        axes[0, 0].set(xlim=(0, r[-1]), ylim=(-6, 2), ylabel="surrogate $L$")
-        axes[1, 0].set(ylim=(-6, 10), ylabel=r"ratio-gradient $\partial L/\partial r$")
-        _legend(figure, shown)
+        # MASPO's cost at r = 0 is 1/2ε and its gradient there about 1/ε: high enough to see both.
+        axes[0, 0].set(xlim=(0, r[-1]), ylim=(-1.2 / epsilon, 2), ylabel="surrogate $L$")
+        axes[1, 0].set(ylim=(-1.2 / epsilon, 2 / epsilon), ylabel=r"ratio-gradient $\partial L/\partial r$")
+        for column, advantage in enumerate((1.0, -1.0)):
+            _draw_objectives(axes[0, column], axes[1, column], r, advantage, bounds)
+        _legend(figure, ("mappo", "maspo", "mars"))
         _save(figure, path)
     return figure
+
+
+def _draw_objectives(top: Any, bottom: Any, r: Numbers, advantage: float, bounds: Bounds) -> None:
+    """One column of the figure: values above, gradients below, and what becomes of an outlier."""
+    is_up = advantage > 0
+    target = bounds.upper if is_up else bounds.lower
+    cut_off = (target, r[-1]) if is_up else (0, target)
+    for axis in (top, bottom):
+        axis.axvspan(*cut_off, color=COLOURS["mappo"], alpha=0.09, linewidth=0)
+        axis.axvline(target, color=_INK, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
+    label = rf"target $1{'+' if is_up else '-'}\epsilon$"
+    top.annotate(label, (target, 1), (0, 3), xycoords=("data", "axes fraction"), ha="center", **_OFFSET)
+    top.set_title(rf"$\hat{{A}}={advantage:+.0f}$", loc="left")
+    bottom.set_xlabel("probability ratio $r$")
+    bottom.axhline(0, color=_INK, linewidth=0.8, zorder=1)
+
+    drawn = {}
+    for name in ("mappo", "maspo", "mars"):
+        drawn[name] = value, gradient = _value_and_gradient(OBJECTIVES[name].surrogate, r, advantage, bounds)
+        top.plot(r, value, **_line(name))
+        top.plot(target, np.interp(target, r, value), "o", color=COLOURS[name], markersize=4)
+        bottom.plot(r, gradient, **_line(name))
+
+    text = {name: {"color": COLOURS[name], **_OFFSET} for name in drawn}
+    lift, va = (4, "bottom") if is_up else (-4, "top")
+    middle = 0.5 * (cut_off[0] + cut_off[1])
+    bottom.annotate("MAPPO:\nno gradient", (middle, 0), (0, lift), ha="center", va=va, **text["mappo"])
+    at_zero = (0, drawn["maspo"][0][0])
+    top.plot(*at_zero, "o", color=COLOURS["maspo"], markerfacecolor="white", clip_on=False, zorder=5)
+    top.annotate("finite", at_zero, (4, -4), va="top", **text["maspo"])
+    value, gradient = drawn["mars"]  # both leave the panel: say where to, beside the place
+    low, high = 0.9 * top.get_ylim()[0], 0.9 * bottom.get_ylim()[1]
+    top.annotate(r"$\to-\infty$", (r[value > low][0], low), (4, -4), **text["mars"])
+    bottom.annotate(r"$\to+\infty$", (r[gradient < high][0], high), (4, 0), **text["mars"])
 
 
 def curves_figure(
@@ -106,7 +120,7 @@ def curves_figure(
     ylabel: str = "evaluation return",
     title: str = "",
 ) -> Figure:
-    """Learning curves: for each name the (steps, values) of its seeds, drawn as their mean and its 95% interval.
+    """Learning curves: for each name its seeds' (steps, values), drawn as their mean and its 95% interval.
 
     One seed is a thin line and has no interval. Seeds evaluated at different steps are interpolated to the
     steps of the first, as far as all of them reach.
@@ -121,9 +135,7 @@ def curves_figure(
             axis.plot(steps, mean, **_line(name, linewidth=1.6 if len(seeds) > 1 else 0.8))
             if len(seeds) > 1:
                 half = half_interval(values)
-                axis.fill_between(
-                    steps, mean - half, mean + half, color=_colour(name), alpha=0.2, linewidth=0
-                )
+                axis.fill_between(steps, mean - half, mean + half, **_band(name, 0.2))
         axis.set(xlabel="environment steps", ylabel=ylabel, title=title)
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))
         _legend(figure, list(curves))
@@ -145,29 +157,26 @@ def ratios_figure(
         axes = figure.subplots(2, 2, sharex=True)
         largest, smallest, middle, share = axes.flat
         for name, columns in training.items():
-            steps = columns["steps"]
-            ratio = {
-                key: np.clip(columns[f"ratio_{key}"], 1e-12, 1e12)
-                for key in ("min", "max", "q01", "q50", "q99")
-            }
-            largest.plot(steps, ratio["max"], **_line(name, linewidth=1.2))
-            smallest.plot(steps, ratio["min"], **_line(name, linewidth=1.2))
-            middle.fill_between(
-                steps, ratio["q01"], ratio["q99"], color=_colour(name), alpha=0.12, linewidth=0
+            steps, line = columns["steps"], _line(name, linewidth=1.2)
+            low, high, q01, q99 = (
+                np.clip(columns[f"ratio_{key}"], 1e-12, 1e12) for key in ("min", "max", "q01", "q99")
             )
-            for key in ("q01", "q99"):
-                middle.plot(steps, ratio[key], **_line(name, linewidth=1.0))
-            share.plot(steps, columns["beyond_target"], **_line(name, linewidth=1.2))
-        for axis, label in (
-            (largest, "largest ratio"),
-            (smallest, "smallest ratio"),
-            (middle, "1% to 99% of ratios"),
-        ):
+            largest.plot(steps, high, **line)
+            smallest.plot(steps, low, **line)
+            middle.plot(steps, q01, **line)
+            middle.plot(steps, q99, **line)
+            middle.fill_between(steps, q01, q99, **_band(name, 0.12))
+            share.plot(steps, columns["beyond_target"], **line)
+        for axis in (largest, smallest, middle):
             axis.set_yscale("log")
-            axis.axhline(1, color=_INK, linewidth=0.8)
-            axis.set_title(label)
-        share.set(title="share beyond target", ylim=(0, None))
-        share.yaxis.set_major_formatter(PercentFormatter(1.0))
+            axis.yaxis.set_major_formatter(_PlainLogFormatter())
+            axis.yaxis.set_minor_formatter(_PlainLogFormatter())
+            axis.axhline(1, color=_INK, linewidth=0.8, zorder=1)
+        largest.set_title("largest ratio")
+        smallest.set_title("smallest ratio")
+        middle.set_title("1% to 99% of the ratios")
+        share.set(title="share beyond the target", ylim=(0, None))
+        share.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
         for axis in axes[1]:
             axis.set_xlabel("environment steps")
             axis.xaxis.set_major_formatter(EngFormatter(sep=""))
@@ -175,6 +184,14 @@ def ratios_figure(
         _legend(figure, list(training))
         _save(figure, path)
     return figure
+
+
+class _PlainLogFormatter(LogFormatterSciNotation):
+    """Labels where a logarithmic axis wants them, and 1.02 rather than 1.02 × 10⁰."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        label = super().__call__(x, pos)
+        return f"{x:g}" if label and 1e-2 <= x <= 1e2 else label
 
 
 def half_interval(values: Float[np.ndarray, "seeds N"]) -> Numbers:
@@ -210,33 +227,34 @@ def _value_and_gradient(
     return np.asarray(surrogate(u, A, bounds)), np.asarray(gradient) / r
 
 
-def _colour(name: str) -> str:
-    return COLOURS.get(name, _OTHER)
-
-
 def _line(name: str, linewidth: float = 1.6) -> dict[str, Any]:
-    title = OBJECTIVES[name].title if name in OBJECTIVES else name
     return {
-        "color": _colour(name),
+        "color": COLOURS.get(name, _OTHER),
         "linestyle": _DASHES.get(name, "-"),
         "linewidth": linewidth,
-        "label": title,
+        "label": OBJECTIVES[name].title if name in OBJECTIVES else name,
     }
 
 
+def _band(name: str, alpha: float) -> dict[str, Any]:
+    return {"color": COLOURS.get(name, _OTHER), "alpha": alpha, "linewidth": 0}
+
+
 def _legend(figure: Figure, names: Sequence[str]) -> None:
+    """One legend under all panels, and the height it takes."""
+    width, height = figure.get_size_inches()
+    num_columns = min(len(names), int(width / 1.7))
+    num_rows = -(-len(names) // num_columns)
+    figure.set_size_inches(width, height + 0.17 * num_rows)
     handles = [Line2D([], [], **_line(name)) for name in names]
-    width, _ = figure.get_size_inches()
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(names), int(width / 1.7)))
+    figure.legend(handles=handles, loc="outside lower center", ncols=num_columns)
 
 
 def _refuse_nothing(data: Mapping[str, Any], what: str) -> None:
     empty = [name for name, value in data.items() if len(value) == 0]
     if not data or empty:
         whose = f" for {', '.join(empty)}" if empty else ""
-        raise ValueError(
-            f"There are no {what} to draw{whose}: give at least one for each name, or leave the name out."
-        )
+        raise ValueError(f"There are no {what} to draw{whose}. Give at least one for each name.")
 
 
 def _save(figure: Figure, path: str | os.PathLike[str]) -> None:

@@ -1,0 +1,271 @@
+"""The commands as typed options: ``train | evaluate | tasks | figures | demo | doctor``."""
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal, Union
+
+import tyro
+
+from ratiosym.experiments.presets import PRESETS, preset
+from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion, option
+from ratiosym.objectives import OBJECTIVES
+from ratiosym.types import Discrete, InputError
+
+Flat = tyro.conf.arg(name="")
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a policy on a task, or go on with a run.
+
+    Learn: ratiosym train mpe-spread-3ag --objective mars --out runs/first
+
+    Compare: ratiosym train mpe-spread-3ag --objective mappo --epsilon 0.1 --num-seeds 2
+
+    Go on after an interruption: ratiosym train --resume runs/first
+
+    Train for longer: ratiosym train --resume runs/first --steps 2000000
+
+    The run's directory holds config.json, evaluations.csv, training.csv, summary.json, checkpoint/ and TensorBoard
+    events. The defaults shown here are those of the preset: try 'ratiosym train --preset paper --help'.
+    """
+
+    task: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = None
+    """What to learn; 'ratiosym tasks' lists them."""
+    preset: Annotated[str, tyro.conf.arg(metavar="{" + ",".join(PRESETS) + "}")] = "cpu"
+    """Budget and sizes: the paper's, minutes on two cores, or seconds to see that all works."""
+    objective: Annotated[str, tyro.conf.arg(metavar="{" + ",".join(OBJECTIVES) + "}")] = "mars"
+    """The ratio objective."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Where the run is kept; new or empty. By default runs/TASK/OBJECTIVE/seed-S."""
+    resume: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Go on with the run in this directory, bit for bit as if it had never stopped."""
+    seed: int = 0
+    """Everything random comes from it. The same seed on the same machine gives the same numbers."""
+    num_seeds: int = 1
+    """Train seeds S, S + 1, ... side by side: over devices first, then together on one; DIR/seed-S/ each."""
+    steps: int = 0
+    """Environment steps to train for."""
+    num_evaluations: int = 0
+    """Evaluations, evenly spaced, beside the one before training."""
+    trust_region: Annotated[TrustRegion, Flat] = field(default_factory=TrustRegion)
+    hyperparameters: Annotated[Hyperparameters, Flat] = field(default_factory=Hyperparameters)
+    shape: Annotated[RunShape, Flat] = field(default_factory=RunShape)
+    wandb: Annotated[str | None, tyro.conf.arg(metavar="PROJECT")] = None
+    """Also log to this project on Weights & Biases (pip install 'ratiosym[wandb]')."""
+    coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
+    """Several hosts: the address of process 0, the same for all."""
+    num_processes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    """Several hosts: how many processes."""
+    process_id: Annotated[int | None, tyro.conf.arg(metavar="I")] = None
+    """Several hosts: which one this is, from 0."""
+
+    @classmethod
+    def of_preset(cls, name: str, task: str) -> "Train":
+        """The options as a preset sets them."""
+        config = preset(name, task)
+        return cls(
+            preset=name,
+            steps=config.steps,
+            num_evaluations=config.num_evaluations,
+            hyperparameters=config.hyperparameters,
+            shape=config.shape,
+        )
+
+    def config(self) -> RunConfig:
+        """What the options describe."""
+        if self.task is None:
+            raise InputError("Name a task, as in 'ratiosym train mpe-spread-3ag'; 'ratiosym tasks' lists them all.")
+        fields = [f.name for f in dataclasses.fields(RunConfig)]
+        return RunConfig(**{name: getattr(self, name) for name in fields})
+
+    def run(self) -> None:
+        """Train and show it."""
+        from ratiosym.cli.display import show_summaries, watch
+        from ratiosym.experiments import run
+        from ratiosym.learning.devices import start_jax
+
+        start_jax(self.coordinator, self.num_processes, self.process_id)
+        if self.resume is not None:
+            steps = self.check_resume()
+            with watch(self.resume) as on_progress:
+                runs = run.resume(self.resume, steps, on_progress, self.wandb)
+        else:
+            config = self.config()
+            out = self.out or run.default_directory(config, self.num_seeds)
+            with watch(out) as on_progress:
+                runs = run.start(config, out, self.num_seeds, on_progress, self.wandb)
+        show_summaries(runs)
+
+    def check_resume(self) -> int | None:
+        """A resumed run has its settings; only its budget may be changed."""
+        default = Train.of_preset(self.preset, self.task or "")
+        allowed = ("resume", "steps", "wandb", "coordinator", "num_processes", "process_id")
+        changed = [
+            f.name
+            for f in dataclasses.fields(self)
+            if f.name not in allowed and getattr(self, f.name) != getattr(default, f.name)
+        ]
+        if changed:
+            names = ", ".join("TASK" if n == "task" else option(n) for n in changed)
+            raise InputError(
+                f"--resume takes its settings from the run's config.json, but {names} was given too. Leave it out; "
+                f"only --steps may be given, to train for longer."
+            )
+        return None if self.steps == default.steps else self.steps
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Play fresh episodes with a trained policy.
+
+    ratiosym evaluate runs/first --episodes 320
+    """
+
+    directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+    """The directory of a run."""
+    episodes: int = 320
+    """How many (320 is the paper's absolute metric)."""
+    which: Literal["best", "last"] = "best"
+    """The parameters of the best evaluation, or the newest."""
+    seed: int = 0
+    """Of the episodes."""
+
+    def run(self) -> None:
+        """Evaluate and show it."""
+        from ratiosym.cli.display import show_episodes
+        from ratiosym.experiments.run import evaluate
+        from ratiosym.learning.devices import start_jax
+
+        start_jax()
+        show_episodes(self.directory, evaluate(self.directory, self.episodes, self.which, self.seed))
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """List the tasks."""
+
+    json: bool = False
+    """For programs."""
+
+    def run(self) -> None:
+        """Print the table."""
+        from ratiosym.cli.display import show_tasks
+        from ratiosym.envs.tasks import TASKS, make
+
+        rows = []
+        for task in TASKS.values():
+            spec = make(task.name, agent_ids=False).spec
+            rows.append(
+                {
+                    "task": task.name,
+                    "suite": task.suite,
+                    "agents": spec.num_agents,
+                    "action": "discrete" if isinstance(spec.action, Discrete) else "continuous",
+                    "size": spec.num_actions if isinstance(spec.action, Discrete) else spec.action.size,
+                    "observes": spec.observation_size,
+                    "state": spec.state_size,
+                    "horizon": spec.time_limit,
+                }
+            )
+        show_tasks(rows, self.json)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Draw the paper's figures, or the curves of runs.
+
+    ratiosym figures objectives --out figure1.png
+
+    ratiosym figures runs runs/mars runs/mappo --out curves.png
+    """
+
+    what: Annotated[Literal["objectives", "runs"], tyro.conf.Positional]
+    """objectives: Figure 1, the three surrogates and their gradients. runs: learning curves and ratios."""
+    directories: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR")] = ()
+    """Run directories, for 'runs'."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """The picture (.png or .pdf); by default objectives.png or curves.png here. Ratios go beside the curves."""
+
+    def run(self) -> None:
+        """Draw."""
+        from ratiosym.report.figures import objectives_figure
+        from ratiosym.report.runs import draw_runs
+
+        if self.out is not None and self.out.suffix not in (".png", ".pdf"):
+            raise InputError(f"--out is '{self.out}'; its name must end in .png or .pdf.")
+        if self.what == "objectives":
+            paths = [self.out or Path("objectives.png")]
+            objectives_figure(paths[0])
+        else:
+            paths = draw_runs(self.directories, self.out or Path("curves.png"))
+        for path in paths:
+            print(path)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """MARS learns a task before your eyes, then MAPPO on the same budget. A few minutes on two cores."""
+
+    out: Path = Path("demo")
+    """Where runs and pictures go; a demo that was there before is taken up again or left as it is."""
+    task: str = "mpe-spread-3ag"
+    """What to learn."""
+    steps: int = 800_000
+    """Environment steps for each of the two."""
+
+    def run(self) -> None:
+        """Train both, draw, compare."""
+        from ratiosym.cli.demo import run_demo
+        from ratiosym.learning.devices import start_jax
+
+        start_jax()
+        run_demo(self.out, self.task, self.steps)
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Say what is installed, which devices there are, and whether the installation matches the lock."""
+
+    def run(self) -> None:
+        """Examine the installation."""
+        from ratiosym.cli.display import show_checks
+        from ratiosym.cli.doctor import examine
+        from ratiosym.learning.devices import start_jax
+
+        start_jax()
+        if not show_checks(examine()):
+            raise SystemExit(1)
+
+
+def parse(arguments: list[str]) -> Train | Evaluate | Tasks | Figures | Demo | Doctor:
+    """A command from its words. The preset sets the defaults that --help shows and the other options change."""
+    train: Train | None = None
+    is_overview = arguments[:1] in ([], ["-h"], ["--help"])
+
+    def about(command: type) -> str | None:
+        return (command.__doc__ or "").splitlines()[0] if is_overview else None
+
+    if arguments[:1] == ["train"]:
+        train = Train.of_preset(find_preset(arguments), next((a for a in arguments[1:2] if a[0] != "-"), ""))
+    commands = [
+        Annotated[Train, tyro.conf.subcommand("train", default=train or Train(), description=about(Train))],
+        *(Annotated[c, tyro.conf.subcommand(c.__name__.lower(), description=about(c))] for c in (Evaluate, Tasks, Figures, Demo, Doctor)),
+    ]
+    return tyro.cli(
+        Union[tuple(commands)],  # type: ignore[arg-type]
+        prog="ratiosym",
+        description="MARS, Multi-Agent Ratio Symmetry: train, evaluate and compare seven ratio objectives.",
+        args=arguments,
+    )
+
+
+def find_preset(arguments: list[str]) -> str:
+    """The value of --preset, before everything else is read."""
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word == "--preset":
+            return following
+        if word.startswith("--preset="):
+            return word.removeprefix("--preset=")
+    return "cpu"

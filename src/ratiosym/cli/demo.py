@@ -1,0 +1,50 @@
+"""The demonstration: MARS and MAPPO on one task and one budget, a table and pictures."""
+
+from pathlib import Path
+
+from rich.table import Table
+
+from ratiosym.cli.display import console, watch
+from ratiosym.experiments import records
+from ratiosym.experiments.presets import configure
+from ratiosym.experiments.run import resume, run_directories, start
+from ratiosym.report.runs import draw_runs
+
+# Equal for both: a larger step than the default, so that a few minutes show something.
+SETTINGS = {"actor_learning_rate": 1e-3, "critic_learning_rate": 1e-3, "num_evaluations": 20}
+
+
+def run_demo(out: Path, task: str, steps: int) -> None:
+    """Train both, draw, compare."""
+    summaries = {}
+    for objective in ("mars", "mappo"):
+        directory = out / objective
+        if (directory / "summary.json").exists():
+            console.print(f"{objective} has been trained before: {directory}")
+        else:
+            with watch(directory) as on_progress:
+                if run_directories(directory):
+                    resume(directory, on_progress=on_progress)
+                else:
+                    start(configure(task, "cpu", objective=objective, steps=steps, **SETTINGS), directory, 1, on_progress)
+        summaries[objective] = records.read_json(directory / "summary.json")
+    table = Table(title=f"{task}, one seed each, equal budget and settings", title_justify="left")
+    for column in ("objective", "before training", "after", "best parameters, 320 episodes", "steps", "steps/s"):
+        table.add_column(column, justify="left" if column == "objective" else "right")
+    for objective, s in summaries.items():
+        absolute = s["absolute_metric"]
+        error = absolute["std_return"] / absolute["episodes"] ** 0.5
+        table.add_row(
+            objective,
+            f"{s['first_return']:.2f}",
+            f"{s['final_return']:.2f}",
+            f"{absolute['mean_return']:.2f} ± {error:.2f}",
+            f"{s['steps']:,}",
+            f"{s['median_steps_per_second']:,.0f}",
+        )
+    console.print(table)
+    console.print("Mean episode returns. One seed shows that it learns, not which is better.")
+    for path in draw_runs([out / "mars", out / "mappo"], out / "curves.png"):
+        console.print(f"Picture: {path}", soft_wrap=True)
+    console.print(f"Checkpoint: {out / 'mars' / 'checkpoint'}", soft_wrap=True)
+    console.print(f"Try: ratiosym evaluate {out / 'mars'}", soft_wrap=True)

@@ -1,0 +1,140 @@
+"""What the user sees: the progress bar, tables, the doctor's findings."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import mean
+from time import monotonic
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress as Bar, SpinnerColumn, TextColumn
+from rich.table import Table
+
+from ratiosym.experiments.run import Progress, Run, describe
+from ratiosym.learning.evaluate import Episodes
+from ratiosym.learning.train import NonFiniteLoss
+
+console = Console(highlight=False)
+
+
+@contextmanager
+def watch(directory: Path) -> Iterator[Callable[[Progress], None]]:
+    """A progress bar on a terminal, a line an evaluation elsewhere; and how to go on after an interruption."""
+    bar = Bar(
+        SpinnerColumn(),
+        TextColumn("[bold]{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[state]}"),
+        console=console,
+        refresh_per_second=4,
+        disable=not console.is_terminal,
+    )
+    view = _View(bar)
+    try:
+        with bar:
+            yield view.show
+    except KeyboardInterrupt:
+        console.print(f"Interrupted. Go on with: ratiosym train --resume {directory}")
+        raise
+    except NonFiniteLoss as error:
+        error.args = (f"{error.args[0]} The last good checkpoint is kept in '{directory}'.",)
+        raise
+
+
+class _View:
+    """What the bar shows of a run: return, steps a second, time left."""
+
+    def __init__(self, bar: Bar) -> None:
+        self.bar = bar
+        self.row = bar.add_task("starting", total=None, state="")
+        self.mean_return = float("nan")
+        self.clock: tuple[float, int] | None = None  # when and where the first update after compiling ended
+
+    def show(self, progress: Progress) -> None:
+        """Take in what happened."""
+        config = progress.config
+        now = monotonic()
+        if progress.evaluations:
+            self.mean_return = mean(row["mean_return"] for row in progress.evaluations)
+        if progress.rows and self.clock is None:
+            self.clock = (now, progress.steps)
+        total = config.num_updates * config.shape.steps_per_update
+        name = f"{config.task} {config.objective}" + (f" x{len(progress.seeds)}" if len(progress.seeds) > 1 else "")
+        self.bar.update(
+            self.row, description=name, total=total, completed=progress.steps, state=self.state(progress, now, total)
+        )
+        if progress.evaluations and not console.is_terminal:
+            console.print(f"{name}  {progress.steps:,} of {total:,} steps  {self.state(progress, now, total)}")
+
+    def state(self, progress: Progress, now: float, total: int) -> str:
+        """Return, speed and time left in a few words."""
+        words = [] if self.mean_return != self.mean_return else [f"return {self.mean_return:.2f}"]
+        if self.clock is None:
+            return "  ".join([*words, "compiling ..."])
+        seconds, steps = now - self.clock[0], progress.steps - self.clock[1]
+        if steps <= 0 or seconds <= 0:
+            return "  ".join(words)
+        speed = steps / seconds
+        left = (total - progress.steps) / speed
+        return "  ".join([*words, f"{speed:,.0f} steps/s", f"{int(left // 60)}:{int(left % 60):02d} left"])
+
+
+def show_summaries(runs: Sequence[Run]) -> None:
+    """What came out of each run."""
+    table = Table(title=f"{runs[0].config.task}", title_justify="left")
+    for column in ("objective", "seed", "before", "after", "best", "absolute", "steps", "steps/s"):
+        table.add_column(column, justify="left" if column == "objective" else "right", no_wrap=True)
+    for run in runs:
+        s = run.summary
+        absolute = s["absolute_metric"]
+        error = absolute["std_return"] / absolute["episodes"] ** 0.5
+        table.add_row(
+            s["objective"],
+            str(s["seed"]),
+            f"{s['first_return']:.2f}",
+            f"{s['final_return']:.2f}",
+            f"{s['best_return']:.2f}",
+            f"{absolute['mean_return']:.2f} ± {error:.2f}",
+            f"{s['steps']:,}",
+            f"{s['median_steps_per_second']:,.0f}",
+        )
+    console.print(table)
+    console.print(
+        "Mean returns of evaluation episodes. The absolute metric takes the best parameters through "
+        f"{runs[0].summary['absolute_metric']['episodes']} fresh episodes (± standard error)."
+    )
+    for run in runs:
+        console.print(f"Kept in {run.directory}", soft_wrap=True)
+
+
+def show_episodes(directory: Path, episodes: Episodes) -> None:
+    """The numbers of an evaluation."""
+    table = Table(title=f"{directory}", title_justify="left", show_header=False)
+    for name, value in describe(episodes).items():
+        table.add_row(name.replace("_", " "), f"{value:,.4g}" if isinstance(value, float) else f"{value:,}")
+    console.print(table)
+
+
+def show_tasks(rows: list[dict[str, Any]], as_json: bool) -> None:
+    """The table of tasks."""
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table(title=f"{len(rows)} tasks", title_justify="left")
+    for name in rows[0]:
+        table.add_column(name, justify="right" if isinstance(rows[0][name], int) else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    console.print(table)
+
+
+def show_checks(checks: list[tuple[str, bool | None, str]]) -> bool:
+    """The doctor's findings; whether all that must be well is well."""
+    signs = {True: "[green]ok[/]", False: "[red]wrong[/]", None: "[yellow]absent[/]"}
+    table = Table(show_header=False, box=None)
+    for name, is_well, detail in checks:
+        table.add_row(signs[is_well], name, detail)
+    console.print(table)
+    return all(is_well is not False for _, is_well, _ in checks)

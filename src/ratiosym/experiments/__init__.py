@@ -1,0 +1,1 @@
+"""Many runs, and one run kept on disk."""

@@ -1,0 +1,50 @@
+"""Named budgets and settings: ``paper``, ``cpu`` (two cores, minutes) and ``smoke`` (seconds)."""
+
+import dataclasses
+from difflib import get_close_matches
+from typing import Any
+
+from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion
+from ratiosym.types import InputError
+
+PRESETS = ("paper", "cpu", "smoke")
+
+# Environment steps of a final run in the paper: twice the tuning length.
+PAPER_STEPS = 80_000_000
+PAPER_STEPS_LONG = 240_000_000
+LONG_SUITES = ("aerojax", "jaxnav")
+
+
+def preset(name: str, task: str) -> RunConfig:
+    """The configuration that a preset gives a task."""
+    if name == "paper":
+        is_long = task.split("-")[0] in LONG_SUITES
+        return RunConfig(task, steps=PAPER_STEPS_LONG if is_long else PAPER_STEPS, num_evaluations=122)
+    if name == "cpu":
+        return RunConfig(task, steps=1_000_000, num_evaluations=20, shape=RunShape(num_envs=64))
+    if name == "smoke":
+        shape = RunShape(
+            num_envs=8, rollout_length=16, num_epochs=2, num_minibatches=2, hidden_size=32, num_eval_episodes=8
+        )
+        return RunConfig(task, steps=4 * shape.steps_per_update, num_evaluations=2, shape=shape)
+    raise InputError(f"Unknown preset '{name}'. Choose one of: {', '.join(PRESETS)}.")
+
+
+def configure(task: str, preset_name: str = "cpu", **options: Any) -> RunConfig:
+    """A preset with options changed by name: fields of RunConfig and of its parts, flat."""
+    config = preset(preset_name, task)
+    parts = {"trust_region": TrustRegion, "hyperparameters": Hyperparameters, "shape": RunShape}
+    homes = {f.name: part for part, kind in parts.items() for f in dataclasses.fields(kind)}
+    own = {f.name for f in dataclasses.fields(RunConfig)} - {"task", *parts}
+    changes: dict[str, dict[str, Any]] = {part: {} for part in (*parts, "run")}
+    for name, value in options.items():
+        if name not in own and name not in homes:
+            closest = "".join(f" Closest: '{m}'." for m in get_close_matches(name, [*own, *homes], n=1))
+            raise InputError(f"Unknown option '{name}'.{closest} See 'ratiosym train --help' for all of them.")
+        changes[homes.get(name, "run")][name] = value
+    nested = {part: dataclasses.replace(getattr(config, part), **changes[part]) for part in parts}
+    config = dataclasses.replace(config, **changes["run"], **nested)
+    config.validate()
+    return config
+
+

@@ -1,0 +1,192 @@
+"""Save and restore everything a run is: parameters, optimiser, environments, carries, keys, best parameters, curves.
+
+One checkpoint is one directory, ``checkpoint/<update>/``, of one seed. It appears whole or not at all, holds no
+absolute path, and carries a checksum of its arrays.
+"""
+
+import hashlib
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from ratiosym.learning.learner import Learner, TrainState, init_state, shardings
+from ratiosym.types import InputError
+
+FORMAT = 1
+NUM_KEPT = 2  # seeds side by side may be killed one checkpoint apart; the one before is then common to all
+
+Curves = dict[str, dict[str, np.ndarray]]  # table -> column -> values
+
+
+class CheckpointError(InputError):
+    """A checkpoint that cannot be used."""
+
+
+class Checkpoint(NamedTuple):
+    """What one directory holds."""
+
+    arrays: dict[str, np.ndarray]  # the state of one seed, by path
+    curves: Curves
+    meta: dict[str, Any]  # format, update, config, spec
+
+
+def save(directory: Path, update: int, state: PyTree, curves: Curves, meta: dict[str, Any]) -> None:
+    """Write ``directory/<update>`` and forget all but the newest checkpoints."""
+    import orbax.checkpoint as ocp
+
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    arrays = flatten(state)
+    arrays |= {f"curves/{table}/{name}": x for table, columns in curves.items() for name, x in columns.items()}
+    # Zero-size arrays carry nothing but their shape, which the program knows.
+    arrays = {name: x for name, x in arrays.items() if x.size}
+    meta = {"format": FORMAT, "update": update, **meta, "checksum": checksum(arrays)}
+    final, temporary = directory / str(update), (directory / f".writing-{update}").absolute()
+    shutil.rmtree(temporary, ignore_errors=True)
+    with checkpointer() as writer:
+        writer.save(
+            temporary, args=ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta))
+        )
+    if final.exists():  # from before a resume: the same numbers
+        shutil.rmtree(final)
+    os.replace(temporary, final)
+    for old in updates(directory)[:-NUM_KEPT]:
+        shutil.rmtree(directory / str(old))
+
+
+def checkpointer() -> Any:
+    """Orbax, with this process as the only writer."""
+    import orbax.checkpoint as ocp
+
+    own = jax.process_index()
+    options = ocp.options.MultiprocessingOptions(
+        primary_host=own, active_processes={own}, barrier_sync_key_prefix=f"ratiosym{own}"
+    )
+    handler = ocp.CompositeCheckpointHandler(
+        composite_options=ocp.CompositeOptions(multiprocessing_options=options),
+        state=ocp.StandardCheckpointHandler(multiprocessing_options=options),
+        meta=ocp.JsonCheckpointHandler(multiprocessing_options=options),
+    )
+    return ocp.Checkpointer(handler, multiprocessing_options=options)
+
+
+def updates(directory: Path) -> list[int]:
+    """The checkpoints in a directory, oldest first."""
+    if not directory.is_dir():
+        return []
+    return sorted(int(p.name) for p in directory.iterdir() if p.name.isdigit())
+
+
+def load(directory: Path, update: int | None = None) -> Checkpoint:
+    """Read a checkpoint, the newest unless said otherwise; CheckpointError where that cannot be done."""
+    import orbax.checkpoint as ocp
+
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    present = updates(directory)
+    if not present:
+        raise CheckpointError(
+            f"There is no checkpoint in '{directory}'. Name the directory of a run that has made its first "
+            f"evaluation; 'ratiosym train TASK --out DIR' makes one."
+        )
+    path = directory / str(present[-1] if update is None else update)
+    try:
+        with checkpointer() as reader:
+            found = reader.restore(
+                path.absolute(),
+                args=ocp.args.Composite(state=ocp.args.StandardRestore(), meta=ocp.args.JsonRestore()),
+            )
+        meta, arrays = dict(found["meta"]), {k: np.asarray(v) for k, v in found["state"].items()}
+        is_whole = meta.get("checksum") == checksum(arrays)
+    except Exception as error:
+        raise CheckpointError(damaged(path, f"{type(error).__name__} while reading it")) from error
+    if meta.get("format") != FORMAT:
+        raise CheckpointError(
+            f"The checkpoint '{path}' has format {meta.get('format')!r}; this version of ratiosym reads format "
+            f"{FORMAT}. Use the version that wrote it (config.json names it), or start a new run."
+        )
+    if not is_whole:
+        raise CheckpointError(damaged(path, "its checksum does not match"))
+    curves: Curves = {}
+    for name in [n for n in arrays if n.startswith("curves/")]:
+        _, table, column = name.split("/")
+        curves.setdefault(table, {})[column] = arrays.pop(name)
+    return Checkpoint(arrays, curves, meta)
+
+
+def damaged(path: Path, reason: str) -> str:
+    """What to say of a checkpoint that is there but cannot be read."""
+    others = [u for u in updates(path.parent) if u != int(path.name)]
+    way_out = f"The one after update {others[-1]} is still there: remove '{path}' to go on from it." if others else (
+        "Nothing was changed; start a new run in another directory."
+    )
+    return f"The checkpoint '{path}' is damaged ({reason}). {way_out}"
+
+
+def restore(learner: Learner, checkpoints: list[Checkpoint]) -> TrainState:
+    """Seeds side by side again, on the learner's devices."""
+    like = jax.eval_shape(lambda s: init_state(learner, s), jax.ShapeDtypeStruct((len(checkpoints),), np.uint32))
+    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), like)
+    seeds = [unflatten(c.arrays, one) for c in checkpoints]
+
+    @jax.jit
+    def place(seeds: list[PyTree]) -> TrainState:
+        state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *seeds)
+        state = jax.tree.map(lambda x, leaf: jax.random.wrap_key_data(x) if is_key(leaf) else x, state, like)
+        return jax.lax.with_sharding_constraint(state, shardings(learner, state))
+
+    return place(seeds)
+
+
+def flatten(tree: PyTree) -> dict[str, np.ndarray]:
+    """Leaves by path; random keys as their numbers."""
+    return {
+        path_name(path): np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    }
+
+
+def unflatten(arrays: dict[str, np.ndarray], like: PyTree, prefix: str = "") -> PyTree:
+    """The leaves of ``like`` from ``arrays``; keys still as numbers. CheckpointError where they do not fit."""
+
+    def find(path: Any, leaf: jax.ShapeDtypeStruct) -> np.ndarray:
+        name = prefix + path_name(path)
+        expected = jax.eval_shape(jax.random.key_data, leaf) if is_key(leaf) else leaf
+        if 0 in expected.shape:
+            return np.zeros(expected.shape, expected.dtype)
+        found = arrays.get(name)
+        if found is None or (found.shape, found.dtype) != (expected.shape, expected.dtype):
+            has = "nothing" if found is None else f"{found.dtype}{list(found.shape)}"
+            raise CheckpointError(
+                f"The checkpoint does not fit this task and these settings: '{name}' should be "
+                f"{expected.dtype}{list(expected.shape)}, but it holds {has}. It may come from another task, another "
+                f"version of an environment, or other sizes; config.json beside it says which."
+            )
+        return found
+
+    return jax.tree_util.tree_map_with_path(find, like)
+
+
+def is_key(leaf: Any) -> bool:
+    """Whether a leaf is a random key."""
+    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def path_name(path: Any) -> str:
+    """A leaf's place as text."""
+    return jax.tree_util.keystr(path, simple=True, separator="/")
+
+
+def checksum(arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 over names, types, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        x = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {x.dtype} {x.shape}".encode())
+        digest.update(x.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,60 @@
+"""Devices, hosts and the cache of compiled programs: settings that must be made before JAX starts."""
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+import jax
+
+from ratiosym.types import InputError
+
+
+def num_cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def start_jax(
+    coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None
+) -> None:
+    """One JAX device per core, compiled programs kept on disk, and other hosts if there are any.
+
+    The number of CPU devices can only be set before JAX has started; later calls leave it as it is.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # no chatter of the compiler on the screen
+    keep_programs()
+    given = (coordinator, num_processes, process_id)
+    cores = max(1, num_cores() // (num_processes or 1))
+    if not jax.config.jax_num_cpu_devices or jax.config.jax_num_cpu_devices < 1:
+        try:
+            jax.config.update("jax_num_cpu_devices", cores)
+        except RuntimeError:
+            pass  # JAX is running already: take the devices there are
+    if any(x is not None for x in given):
+        if any(x is None for x in given):
+            raise InputError(
+                "Several hosts need all three of --coordinator HOST:PORT, --num-processes N and --process-id I "
+                "(0 to N - 1, another one for each process)."
+            )
+        jax.distributed.initialize(coordinator, num_processes, process_id)
+
+
+def keep_programs() -> None:
+    """Switch the persistent compilation cache on, unless the user has set one."""
+    if jax.config.jax_compilation_cache_dir is None:
+        jax.config.update("jax_compilation_cache_dir", str(cache_directory()))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+        jax.config.update("jax_compilation_cache_max_size", 2 * 1024**3)
+
+
+def cache_directory() -> Path:
+    """One directory for each kind of processor: programs of one need not run on another."""
+    base = os.environ.get("RATIOSYM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "ratiosym"
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        processor = "".join(sorted({x for x in lines if x.startswith(("flags", "model name", "Features"))}))
+    except OSError:
+        processor = platform.processor()
+    kind = hashlib.sha256(f"{platform.machine()} {processor}".encode()).hexdigest()[:12]
+    return Path(base).expanduser() / f"compiled-{kind}"

@@ -1,0 +1,44 @@
+"""A trained policy, ready to act."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ratiosym.learning.networks import Actor, apply_actor
+from ratiosym.types import EnvSpec, Key, Observation
+
+Carry = Float[Array, "*b A H"]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Decentralised policies of one team: each agent acts on its own observation and its own memory.
+
+    >>> policy = ratiosym.load_policy("runs/my-run")
+    >>> carry = policy.initial_carry()
+    >>> action, carry = policy.act(observation, carry, key)  # what env.step takes, [A] or [A, n]
+    """
+
+    actor: Actor
+    spec: EnvSpec
+    carry_size: int
+
+    def initial_carry(self, batch_shape: tuple[int, ...] = ()) -> Carry:
+        """The memory before an episode's first observation, for a batch of environments if one is given."""
+        return jnp.zeros((*batch_shape, self.spec.num_agents, self.carry_size))
+
+    def act(self, observation: Observation, carry: Carry, key: Key, greedy: bool = False) -> tuple[Array, Carry]:
+        """Actions of all agents and their next memory. Sampled, unless ``greedy`` asks for the likeliest."""
+        return _act(self.actor, observation, carry, key, greedy)
+
+
+@partial(jax.jit, static_argnums=4)
+def _act(actor: Actor, observation: Observation, carry: Carry, key: Key, greedy: bool) -> tuple[Array, Carry]:
+    sequence = jax.tree.map(lambda x: jnp.asarray(x)[None], observation)  # a sequence of one
+    is_start = jnp.zeros((1, *observation.state.shape[:-1]), bool)
+    policy, carries = apply_actor(actor, sequence, is_start, carry)
+    action = policy.mode() if greedy else policy.sample(key)
+    return policy.environment_action(action)[0], carries[0]

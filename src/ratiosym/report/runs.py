@@ -1,0 +1,49 @@
+"""Curves of runs on disk."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ratiosym.experiments.records import read_table
+from ratiosym.experiments.run import read_config, run_directories
+from ratiosym.report.figures import curves_figure, ratios_figure
+from ratiosym.types import InputError
+
+
+def draw_runs(directories: Sequence[Path], path: Path) -> list[Path]:
+    """Learning curves into ``path`` and ratio diagnostics beside it, one colour an objective."""
+    runs = [run for directory in directories for run in run_directories(Path(directory))]
+    missing = [str(d) for d in directories if not run_directories(Path(d))]
+    if missing or not runs:
+        raise InputError(
+            f"No run in: {', '.join(missing) or '(no directory was given)'}. Name directories that "
+            f"'ratiosym train' has made."
+        )
+    curves: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    training: dict[str, list[dict[str, np.ndarray]]] = {}
+    for run in runs:
+        objective = read_config(run).objective
+        for table in ("evaluations.csv", "training.csv"):
+            if not (run / table).exists():
+                raise InputError(f"'{run}' has no {table} yet: it has not come to its first evaluation.")
+        evaluations = read_table(run / "evaluations.csv")
+        curves.setdefault(objective, []).append((evaluations["steps"], evaluations["mean_return"]))
+        training.setdefault(objective, []).append(read_table(run / "training.csv"))
+    tasks = sorted({read_config(run).task for run in runs})
+    if len(tasks) > 1:
+        raise InputError(f"These runs are of different tasks ({', '.join(tasks)}); draw one task at a time.")
+    beside = path.with_name(f"{path.stem}-ratios{path.suffix}")
+    curves_figure(path, curves, title=tasks[0])
+    ratios_figure(beside, {name: over_seeds(tables) for name, tables in training.items()}, title=tasks[0])
+    return [path, beside]
+
+
+def over_seeds(tables: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Extremes over seeds at each update, the other columns of the seeds in the mean."""
+    length = min(len(t["steps"]) for t in tables)
+    stacked = {name: np.stack([t[name][:length] for t in tables]) for name in tables[0]}
+    return {
+        name: x.min(0) if name.endswith("ratio_min") else x.max(0) if name.endswith("ratio_max") else x.mean(0)
+        for name, x in stacked.items()
+    }
