@@ -10,7 +10,7 @@ import tyro
 from ratiosym.experiments.presets import PRESETS, preset
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion, option
 from ratiosym.objectives import OBJECTIVES
-from ratiosym.types import Discrete, InputError
+from ratiosym.types import Continuous, InputError
 
 Flat = tyro.conf.arg(name="")
 
@@ -157,16 +157,19 @@ class Tasks:
         rows = []
         for task in TASKS.values():
             spec = make(task.name, agent_ids=False).spec
+            kind, size = ("discrete", spec.num_actions)
+            if isinstance(spec.action, Continuous):
+                kind, size = ("continuous", spec.action.size)
             rows.append(
                 {
                     "task": task.name,
                     "suite": task.suite,
-                    "agents": spec.num_agents,
-                    "action": "discrete" if isinstance(spec.action, Discrete) else "continuous",
-                    "size": spec.num_actions if isinstance(spec.action, Discrete) else spec.action.size,
-                    "observes": spec.observation_size,
-                    "state": spec.state_size,
-                    "horizon": spec.time_limit,
+                    "num_agents": spec.num_agents,
+                    "action_kind": kind,
+                    "action_size": size,
+                    "observation_size": spec.observation_size,
+                    "state_size": spec.state_size,
+                    "time_limit": spec.time_limit,
                 }
             )
         show_tasks(rows, self.json)

@@ -8,6 +8,7 @@ from statistics import mean
 from time import monotonic
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, SpinnerColumn, TextColumn
 from rich.table import Table
@@ -122,12 +123,15 @@ def show_tasks(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print(json.dumps(rows, indent=2))
         return
-    table = Table(title=f"{len(rows)} tasks", title_justify="left")
-    for name in rows[0]:
-        table.add_column(name, justify="right" if isinstance(rows[0][name], int) else "left", no_wrap=True)
+    table = Table(title=f"{len(rows)} tasks", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("task", "suite", "agents", "actions", "sees", "state", "steps"):
+        table.add_column(name, justify="left" if name in ("task", "suite", "actions") else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
+        actions = f"{row['action_size']} {row['action_kind']}"
+        numbers = [str(row[name]) for name in ("observation_size", "state_size", "time_limit")]
+        table.add_row(row["task"], row["suite"], str(row["num_agents"]), actions, *numbers)
     console.print(table)
+    console.print("Sees: numbers each agent observes. State: numbers the critic sees. Steps: the longest episode.")
 
 
 def show_checks(checks: list[tuple[str, bool | None, str]]) -> bool:

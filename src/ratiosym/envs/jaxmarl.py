@@ -82,7 +82,7 @@ class MpeSpread:
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         """Take one step."""
         # The library draws noise and scales it by 0 (its u_noise and c_noise), so no key changes the step.
-        # A constant one is drawn from once for all environments of a batch, and a quarter faster for it.
+        # With a constant one the noise is drawn once for a whole batch of environments, a fifth of the time saved.
         del key
         # Decision 5: tanh values as they are, though the library's box is [0, 1] (it does not clip).
         actions = _unstack(self.library, action)

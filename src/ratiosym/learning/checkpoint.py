@@ -8,15 +8,15 @@ import hashlib
 import logging
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from ratiosym.learning.learner import Learner, TrainState, init_state, shardings
+from ratiosym.learning.learner import Learner, TrainState, fresh_state, place
 from ratiosym.types import InputError
 
 FORMAT = 1
@@ -130,17 +130,13 @@ def damaged(path: Path, reason: str) -> str:
 
 def restore(learner: Learner, checkpoints: list[Checkpoint]) -> TrainState:
     """Seeds side by side again, on the learner's devices."""
-    like = jax.eval_shape(lambda s: init_state(learner, s), jax.ShapeDtypeStruct((len(checkpoints),), np.uint32))
+    seeds = jax.ShapeDtypeStruct((len(checkpoints),), np.uint32)
+    like = jax.eval_shape(partial(fresh_state, learner.env, learner.shape), seeds)
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), like)
-    seeds = [unflatten(c.arrays, one) for c in checkpoints]
-
-    @jax.jit
-    def place(seeds: list[PyTree]) -> TrainState:
-        state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *seeds)
-        state = jax.tree.map(lambda x, leaf: jax.random.wrap_key_data(x) if is_key(leaf) else x, state, like)
-        return jax.lax.with_sharding_constraint(state, shardings(learner, state))
-
-    return place(seeds)
+    state = jax.tree.map(lambda *leaves: np.stack(leaves), *(unflatten(c.arrays, one) for c in checkpoints))
+    return place(
+        learner, jax.tree.map(lambda x, leaf: jax.random.wrap_key_data(x) if is_key(leaf) else x, state, like)
+    )
 
 
 def flatten(tree: PyTree) -> dict[str, np.ndarray]:

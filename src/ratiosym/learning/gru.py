@@ -5,7 +5,7 @@ collects the gradients at the gates, and one large product after it forms the we
 projection of the whole sequence is one product before the scan. docs/performance.md has the measurements.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,13 +26,15 @@ class GRUParams(NamedTuple):
 def init_gru(key: Key, input_size: int, hidden_size: int) -> GRUParams:
     """Input kernels LeCun normal, recurrent kernels orthogonal, biases zero; each gate drawn by itself."""
     input_key, recurrent_key = jax.random.split(key)
-    lecun, orthogonal = jax.nn.initializers.lecun_normal(), jax.nn.initializers.orthogonal()
-    kernels = [lecun(k, (input_size, hidden_size)) for k in jax.random.split(input_key, 3)]
-    recurrent = [orthogonal(k, (hidden_size, hidden_size)) for k in jax.random.split(recurrent_key, 3)]
+
+    def gates(init: Any, key: Key, num_inputs: int) -> Float[Array, "F 3H"]:
+        kernels = jax.vmap(lambda k: init(k, (num_inputs, hidden_size)))(jax.random.split(key, 3))
+        return jnp.moveaxis(kernels, 0, 1).reshape(num_inputs, 3 * hidden_size)
+
     return GRUParams(
-        jnp.concatenate(kernels, axis=1),
+        gates(jax.nn.initializers.lecun_normal(), input_key, input_size),
         jnp.zeros(3 * hidden_size),
-        jnp.concatenate(recurrent, axis=1),
+        gates(jax.nn.initializers.orthogonal(), recurrent_key, hidden_size),
         jnp.zeros(hidden_size),
     )
 

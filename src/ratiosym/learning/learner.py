@@ -86,22 +86,35 @@ def largest_divisor(number: int, limit: int) -> int:
     return max(d for d in range(1, min(number, limit) + 1) if number % d == 0)
 
 
-@partial(jax.jit, static_argnums=0)
-def init_state(learner: Learner, seeds: Int[Array, "K"]) -> TrainState:
+def init_state(learner: Learner, seeds: Sequence[int]) -> TrainState:
     """Fresh parameters and episodes; everything random in a run comes from its seed."""
+    return place(learner, fresh_state(learner.env, learner.shape, np.array(seeds, np.uint32)))
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def fresh_state(env: Env, shape: RunShape, seeds: Int[Array, "K"]) -> TrainState:
+    """The state of every seed, on one device."""
 
     def init_seed(seed: Int[Array, ""]) -> TrainState:
         params_key, groups_key = jax.random.split(jax.random.key(seed))
-        shape, spec = learner.shape, learner.env.spec
-        params = init_params(params_key, spec, shape.hidden_size, shape.has_memory)
+        params = init_params(params_key, env.spec, shape.hidden_size, shape.has_memory)
         group_keys = jax.random.split(groups_key, shape.update_batch_size)
-        groups = jax.vmap(lambda k: init_rollout(learner.env, shape, k))(group_keys)
+        groups = jax.vmap(lambda k: init_rollout(env, shape, k))(group_keys)
         return TrainState(params, init_optimiser(params), groups, params, jnp.array(-jnp.inf))
 
-    state = jax.vmap(init_seed)(seeds)
-    # Weak types would not survive an update, and the other types would compile everything again.
-    state = jax.tree.map(lambda x: jax.lax.convert_element_type(x, x.dtype), state)
-    return jax.lax.with_sharding_constraint(state, shardings(learner, state))
+    return jax.vmap(init_seed)(seeds)
+
+
+def place(learner: Learner, state: TrainState) -> TrainState:
+    """A state that is whole on this process, on the learner's devices."""
+
+    def put(leaf: Array, sharding: NamedSharding) -> Array:
+        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.random.wrap_key_data(put(jax.random.key_data(leaf), sharding))
+        host = np.asarray(leaf)
+        return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
+
+    return jax.tree.map(put, state, shardings(learner, state))
 
 
 def shardings(learner: Learner, state: TrainState) -> TrainState:
@@ -127,7 +140,12 @@ def train_step(
     params, optimiser, groups, metrics = step(
         state.params, state.optimiser, state.groups, hyperparameters, bounds
     )
-    return state._replace(params=params, optimiser=optimiser, groups=groups), metrics
+    return state._replace(params=params, optimiser=optimiser, groups=strongly_typed(groups)), metrics
+
+
+def strongly_typed(tree: PyTree) -> PyTree:
+    """Without JAX's weak types, which environments let in: they come and go, and each change compiles again."""
+    return jax.tree.map(lambda x: jax.lax.convert_element_type(x, x.dtype), tree)
 
 
 def seed_step(

@@ -29,7 +29,7 @@ from ratiosym.types import Key
 
 ABSOLUTE_EPISODES = 320  # of the absolute metric (Gorsane et al. 2022)
 
-# Streams of random numbers beside the run's own, which are 0 and 1: split(key)[i] is the same as fold_in(key, i).
+# Streams of random numbers beside the run's own, which are 0 and 1: split(key)[i] is fold_in(key, i).
 _EVALUATION, _ABSOLUTE = 2, 3
 
 
@@ -94,7 +94,7 @@ def train(
         return Evaluated(update, episodes, state)
 
     if state is None:
-        state = init_state(learner, np.array(seeds, np.uint32))
+        state = init_state(learner, seeds)
         event = evaluated(state)
         state = event.state
         yield event

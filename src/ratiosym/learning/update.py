@@ -131,7 +131,9 @@ def normalise(
     weight = counts / jnp.maximum(counts.sum((0, 2, 3), keepdims=True), 1.0)
     mean = jnp.sum(weight * advantage, (0, 2, 3), keepdims=True)
     deviation = jnp.sqrt(jnp.sum(weight * (advantage - mean) ** 2, (0, 2, 3), keepdims=True))
-    return (advantage - mean) / (deviation + 1e-8), weight / advantage.shape[1]
+    # Where the weight is 0 the advantage is too: an objective that overflows there must not turn 0 x inf into NaN.
+    normalised = jnp.where(counts > 0, (advantage - mean) / (deviation + 1e-8), 0.0)
+    return normalised, weight / advantage.shape[1]
 
 
 def actor_gradients(

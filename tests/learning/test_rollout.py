@@ -1,0 +1,197 @@
+"""What a rollout records: starts, ends, carries, log-probabilities, episode sums, and whose random numbers."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ratiosym.learning.networks import apply_actor, init_params
+from ratiosym.learning.rollout import init_rollout, rollout
+from tests.learning.helpers import TINY, Drift, assert_close, assert_equal, differ
+from tests.probes import Counter
+
+SHAPE = dataclasses.replace(TINY, num_envs=10, rollout_length=7)  # 5 environments in a group
+COUNTER = Counter(lengths=(2, 3, 11))
+
+
+@functools.cache
+def programs(env, shape):
+    """Parameters, the first state of a group from its key, and the rollout of a group."""
+    params = jax.jit(lambda k: init_params(k, env.spec, shape.hidden_size, shape.has_memory))(
+        jax.random.key(0)
+    )
+    first = jax.jit(lambda key: init_rollout(env, shape, key))
+    return params.actor, first, jax.jit(lambda actor, state: rollout(env, shape, actor, state))
+
+
+def play(env, shape, num_rollouts, key=0):
+    """States before each rollout and after the last, transitions and sums of each."""
+    actor, first, step = programs(env, shape)
+    states, transitions, sums = [first(jax.random.key(key))], [], []
+    for _ in range(num_rollouts):
+        state, transition, episode_sums = step(actor, states[-1])
+        states.append(state)
+        transitions.append(transition)
+        sums.append(episode_sums)
+    return states, transitions, sums
+
+
+def joined(transitions):
+    """Rollouts one after another in time."""
+    return jax.tree.map(lambda *x: np.concatenate(x), *transitions)
+
+
+def test_starts_follow_ends_within_and_across_rollouts():
+    states, transitions, _ = play(COUNTER, SHAPE, 4)
+    whole = joined(transitions)
+    is_end = whole.terminated | whole.truncated
+    assert states[0].is_start.all()
+    np.testing.assert_array_equal(whole.is_start[0], states[0].is_start)
+    np.testing.assert_array_equal(whole.is_start[1:], is_end[:-1])
+    np.testing.assert_array_equal(states[-1].is_start, is_end[-1])
+    time = whole.observation.state[..., 0]
+    np.testing.assert_array_equal(whole.is_start, time == 0)
+    lengths = np.array(COUNTER.lengths)[whole.observation.state[..., 1].astype(int) % 3]
+    np.testing.assert_array_equal(is_end, time + 1 == lengths)
+    # Episodes run on from one rollout into the next, or the test shows nothing.
+    assert (~whole.is_start[[7, 14, 21]]).any()
+
+
+def test_last_state_is_the_episodes_own_and_not_the_next_ones():
+    states, transitions, _ = play(COUNTER, SHAPE, 3)
+    whole = joined(transitions)
+    is_end = whole.terminated | whole.truncated
+    before, after = whole.observation.state, whole.last_state
+    np.testing.assert_array_equal(after[..., 0], before[..., 0] + 1)
+    np.testing.assert_array_equal(after[..., 1], before[..., 1])  # the same episode
+    following = np.concatenate([before[1:], np.asarray(states[-1].observation.state)[None]])
+    np.testing.assert_array_equal(following[~is_end], after[~is_end])
+    assert (following[is_end][:, 0] == 0).all()
+    assert (following[is_end] != after[is_end]).any(axis=-1).all()
+    np.testing.assert_array_equal(whole.reward, np.repeat(after[..., :1], 2, axis=-1))
+
+
+@pytest.mark.parametrize("truncates", [False, True])
+def test_kinds_of_end_are_kept_apart(truncates):
+    env = dataclasses.replace(COUNTER, truncates=truncates)
+    shape = dataclasses.replace(SHAPE, memory="none")
+    _, [transition], _ = play(env, shape, 1)
+    happened, never = transition.terminated, transition.truncated
+    if truncates:
+        happened, never = never, happened
+    assert happened.any()
+    assert not never.any()
+
+
+def test_sums_count_ended_episodes_only_and_whole():
+    states, transitions, sums = play(COUNTER, SHAPE, 4)
+    for state, transition, episode_sums in zip(states[1:], transitions, sums, strict=True):
+        is_end = np.asarray(transition.terminated | transition.truncated)
+        lengths = np.asarray(transition.observation.state[..., 0] + 1)[is_end]
+        assert episode_sums.num_ended == is_end.sum()
+        np.testing.assert_allclose(episode_sums.total_return, np.sum(lengths * (lengths + 1) / 2))
+        time = np.asarray(state.observation.state[:, 0])
+        np.testing.assert_allclose(state.episode_return, time * (time + 1) / 2)  # of the episode under way
+    # Over episodes: longer ones would weigh more in a mean over steps.
+    total, number = sum(s.total_return for s in sums), sum(s.num_ended for s in sums)
+    whole = joined(transitions)
+    is_end, time = whole.terminated, whole.observation.state[..., 0] + 1
+    np.testing.assert_allclose(total / number, np.mean((time * (time + 1) / 2)[is_end]), rtol=1e-6)
+
+
+def test_returns_are_means_over_agents():
+    _, [transition], [sums] = play(Drift(), SHAPE, 1)
+    reward = np.asarray(transition.reward)
+    assert np.abs(reward[..., 0] - reward[..., 1]).max() > 0.1
+    expected, running = 0.0, np.zeros(5)
+    for t in range(7):
+        running += reward[t].mean(-1)
+        is_end = np.asarray(transition.terminated[t] | transition.truncated[t])
+        expected += running[is_end].sum()
+        running[is_end] = 0.0
+    np.testing.assert_allclose(sums.total_return, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("is_continuous", [False, True], ids=["discrete", "continuous"])
+@pytest.mark.parametrize("memory", ["gru", "none"])
+def test_stored_log_probs_are_those_of_the_policy_that_acted(memory, is_continuous):
+    env, shape = Drift(is_continuous), dataclasses.replace(SHAPE, memory=memory)
+    states, transitions, _ = play(env, shape, 3)
+    actor = programs(env, shape)[0]
+    act = jax.jit(apply_actor)
+    for state, transition in zip(
+        states, transitions, strict=False
+    ):  # the whole rollout from the stored carry
+        policy, carries = act(actor, transition.observation, transition.is_start, state.actor_carry)
+        log_prob = jax.jit(type(policy).log_prob)(policy, transition.action)
+        np.testing.assert_allclose(log_prob, transition.log_prob, atol=1e-5)
+        assert carries.shape[-1] == shape.carry_size
+    np.testing.assert_allclose(carries[-1], states[-1].actor_carry, atol=1e-6)
+    if not is_continuous:
+        taken = np.take_along_axis(transition.observation.legal, np.asarray(transition.action)[..., None], -1)
+        assert taken.all()
+
+
+def test_carry_is_zeroed_exactly_at_starts():
+    """The carry after a rollout comes from the episode under way alone, all of it, and from nothing before it."""
+    states, transitions, _ = play(COUNTER, SHAPE, 3)
+    actor, whole = programs(COUNTER, SHAPE)[0], joined(transitions)
+    ages = set()
+    for env in range(5):
+        begin = np.flatnonzero(whole.is_start[:, env])[-1]  # where the episode under way began
+        if states[-1].is_start[env]:
+            continue
+        observation = jax.tree.map(lambda x, e=env, b=begin: jnp.array(x[b:, e : e + 1]), whole.observation)
+        never = jnp.zeros((len(observation.state), 1), bool)
+        _, carries = apply_actor(actor, observation, never, jnp.zeros((1, 2, SHAPE.hidden_size)))
+        np.testing.assert_allclose(states[-1].actor_carry[env], carries[-1][0], atol=1e-6)
+        ages.add(len(never))
+    assert max(ages) > SHAPE.rollout_length  # one began in an earlier rollout
+    assert min(ages) < SHAPE.rollout_length
+
+
+def test_the_same_key_gives_the_same_rollout_and_another_key_another():
+    first, again, other = (play(Drift(), SHAPE, 1, key)[1][0] for key in (0, 0, 1))
+    assert_equal(first, again)
+    assert differ(first.action, other.action)
+    assert differ(first.observation, other.observation)
+
+
+def test_groups_side_by_side_draw_their_own_random_numbers():
+    """Mava's replicas share one key. Each group is as if alone with its key, and no two are alike."""
+    env, shape = Drift(), SHAPE
+    actor, first, _ = programs(env, shape)
+    keys = jax.random.split(jax.random.key(5), 3)
+    groups = jax.jit(jax.vmap(first))(keys)
+    _, transitions, _ = jax.jit(jax.vmap(lambda s: rollout(env, shape, actor, s)))(groups)
+    for i in range(3):
+        alone = rollout_of(env, shape, keys[i])
+        assert_close(jax.tree.map(lambda x, i=i: x[i], transitions), alone, rtol=1e-5, atol=1e-5)
+        for j in range(i):
+            assert differ(groups.observation.local[i], groups.observation.local[j])
+            assert (transitions.action[i] != transitions.action[j]).any()
+            assert (transitions.terminated[i] != transitions.terminated[j]).any()
+
+
+def rollout_of(env, shape, key):
+    actor, first, step = programs(env, shape)
+    return step(actor, first(key))[1]
+
+
+def test_environments_and_steps_draw_their_own_random_numbers():
+    """From equal starts, equal observations and a policy that does not look, all that differs is chance."""
+    _, [transition], _ = play(Drift(is_continuous=True), dataclasses.replace(SHAPE, memory="none"), 1)
+    noise = np.asarray(transition.action).reshape(7 * 5, -1)  # head gain 0.01: nearly pure noise
+    assert len(np.unique(noise.round(4), axis=0)) == 35
+    assert np.abs(np.corrcoef(noise)[np.triu_indices(35, 1)]).max() < 1.0
+
+
+def test_successive_rollouts_draw_new_starts_and_new_actions():
+    _, transitions, _ = play(Drift(), SHAPE, 2)
+    first, second = transitions
+    assert differ(first.action, second.action)
+    starts = [t.observation.local[np.asarray(t.is_start)] for t in transitions]
+    assert not np.isin(np.asarray(starts[1])[..., 0], np.asarray(starts[0])[..., 0]).any()
