@@ -116,9 +116,7 @@ class Target:
         target = jax.random.uniform(key, (self.num_agents,), minval=-0.8, maxval=0.8)
         return target, self._observation(target)
 
-    def step(
-        self, key: Key, state: Float[Array, "A"], action: Float[Array, "A 1"]
-    ) -> tuple[Float[Array, "A"], Step]:
+    def step(self, key: Key, state: Float[Array, "A"], action: Float[Array, "A 1"]) -> tuple[Float[Array, "A"], Step]:
         reward = -jnp.square(action[:, 0] - state)
         return state, _step(self._observation(state), reward, terminated=jnp.array(True))
 

@@ -223,9 +223,7 @@ def test_without_advantage_there_is_no_value_and_no_gradient(name, parameters):
     for zero in (0.0, -0.0):
         A = jnp.full(u.shape, zero)
         np.testing.assert_array_equal(value_of(objective.surrogate, u, A, bounds), np.zeros(u.shape))
-        np.testing.assert_array_equal(
-            gradient_in_log_ratio(objective.surrogate, u, A, bounds), np.zeros(u.shape)
-        )
+        np.testing.assert_array_equal(gradient_in_log_ratio(objective.surrogate, u, A, bounds), np.zeros(u.shape))
 
 
 def test_barrier_keeps_its_gradient_where_the_reciprocal_of_the_ratio_would_be_lost():
@@ -360,9 +358,7 @@ def test_bounds_may_be_mapped_over():
     for surrogate in (clipped, quadratic, barrier):
         mapped = jax.jit(jax.vmap(surrogate, (None, None, 0)))(u, A, Bounds(lower, upper))
         for i in range(2):
-            np.testing.assert_allclose(
-                mapped[i], value_of(surrogate, u, A, Bounds(lower[i], upper[i])), rtol=1e-6
-            )
+            np.testing.assert_allclose(mapped[i], value_of(surrogate, u, A, Bounds(lower[i], upper[i])), rtol=1e-6)
 
 
 # -------------------------------------------------------------------------------------------- wrong input
@@ -409,9 +405,7 @@ def test_limits_differ_where_the_targets_do():
         OBJECTIVES["mars-additive"].bounds(b=2.5)
 
 
-@pytest.mark.parametrize(
-    "parameters", [{}, {"b_lower": 0.8}, {"b_lower": 0.8, "b_upper": 1.2, "epsilon": 0.2}]
-)
+@pytest.mark.parametrize("parameters", [{}, {"b_lower": 0.8}, {"b_lower": 0.8, "b_upper": 1.2, "epsilon": 0.2}])
 def test_wrong_names_of_parameters_are_refused(parameters):
     message = r"'mars' got the parameters .* takes exactly 'b_lower', 'b_upper'\. .*b_upper=1\.2\."
     with pytest.raises(ValueError, match=message) as e:
@@ -430,9 +424,7 @@ def test_defaults_are_allowed(name):
         OBJECTIVES[name].name = "other"
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"), [("mrs", "mars"), ("MASPO", "maspo"), ("mars-aditive", "mars-additive")]
-)
+@pytest.mark.parametrize(("typed", "meant"), [("mrs", "mars"), ("MASPO", "maspo"), ("mars-aditive", "mars-additive")])
 def test_unknown_objective_names_the_closest(typed, meant):
     message = rf"^Unknown objective '{typed}'\. Closest: '{meant}'\. Choose one of: "
     with pytest.raises(ValueError, match=message) as e:
@@ -478,9 +470,7 @@ def test_diagnostics_are_numpys(kind):
 def test_diagnostics_map_and_handle_one_sample_or_none():
     u = jnp.array([[0.5, -0.5, 3.0], [0.5, -0.5, 3.0], [0.5, -0.5, 3.0]])
     weight = jnp.array([[0, 1, 0], [0, 0, 0], [1, 1, 0]])
-    found = jax.jit(jax.vmap(ratio_diagnostics, (0, 0, None, 0)))(
-        u, -jnp.ones((3, 3)), Bounds(0.8, 1.2), weight
-    )
+    found = jax.jit(jax.vmap(ratio_diagnostics, (0, 0, None, 0)))(u, -jnp.ones((3, 3)), Bounds(0.8, 1.2), weight)
     one, e = math.exp(-0.5), math.exp(0.5)
     np.testing.assert_allclose(found.minimum, [one, 1, one], rtol=1e-6)
     np.testing.assert_allclose(found.maximum, [one, 1, e], rtol=1e-6)

@@ -1,10 +1,10 @@
 """MARS, Multi-Agent Ratio Symmetry: seven ratio objectives in one recurrent CTDE learner in JAX.
 
-    import ratiosym
-    env = ratiosym.make("mpe-spread-3ag")
-    runs = ratiosym.train("mpe-spread-3ag", objective="mars", out="runs/first", steps=200_000)
-    policy = ratiosym.load_policy("runs/first")
-    action, carry = policy.act(observation, policy.initial_carry(), key)
+import ratiosym
+env = ratiosym.make("mpe-spread-3ag")
+runs = ratiosym.train("mpe-spread-3ag", objective="mars", out="runs/first", steps=200_000)
+policy = ratiosym.load_policy("runs/first")
+action, carry = policy.act(observation, policy.initial_carry(), key)
 """
 
 from importlib.metadata import version

@@ -60,9 +60,7 @@ def target_ratio(advantage: Float[Array, "*b"], bounds: Bounds) -> Float[Array, 
 # --------------------------------------------------------------------------------------------- surrogates
 
 
-def clipped(
-    log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds: Bounds
-) -> Float[Array, "*b"]:
+def clipped(log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds: Bounds) -> Float[Array, "*b"]:
     """MAPPO's surrogate: no gradient beyond the target in the improving direction (Eq. 4).
 
     L = min(r Â, clip(r, B_lower, B_upper) Â)                                   (Eq. 2)
@@ -73,9 +71,7 @@ def clipped(
     return jnp.minimum(r * advantage, jnp.clip(r, bounds.lower, bounds.upper) * advantage)
 
 
-def quadratic(
-    log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds: Bounds
-) -> Float[Array, "*b"]:
+def quadratic(log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds: Bounds) -> Float[Array, "*b"]:
     """MASPO's surrogate: its maximum over r is at the target, and its value at r = 0 is finite.
 
     L = r Â − Â / (2 (r_target − 1)) · (r − 1)²                                 (Eq. 3; asymmetric MASPO)
@@ -87,9 +83,7 @@ def quadratic(
     return jnp.exp(u) * advantage - weight * psi_maspo(u)
 
 
-def barrier(
-    log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds: Bounds
-) -> Float[Array, "*b"]:
+def barrier(log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds: Bounds) -> Float[Array, "*b"]:
     """MARS's surrogate: its maximum over r is at the target, and it falls without limit as r → 0.
 
     L = r Â − α (r + 1/r − 2),    α = Â / (1 − r_target⁻²)                      (Eq. 12, Eq. 11)
@@ -102,9 +96,7 @@ def barrier(
     return jnp.exp(u) * advantage - alpha * psi_mars(u)
 
 
-def _at_rest_without_advantage(
-    log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"]
-) -> Float[Array, "*b"]:
+def _at_rest_without_advantage(log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"]) -> Float[Array, "*b"]:
     """The log-ratio, and 0 where Â = 0: such a sample has value 0 and gradient 0 (appendix B.5).
 
     Multiplying by Â = 0 alone would not do: at a far log-ratio it makes 0 · ∞, in the value or the gradient.

@@ -58,16 +58,12 @@ def change_start(**changes):
 
 def change_step(**changes):
     """An environment whose steps are wrong; each change is a function of the whole step."""
-    return Altered(
-        on_step=lambda state, step: (state, step._replace(**{k: f(step) for k, f in changes.items()}))
-    )
+    return Altered(on_step=lambda state, step: (state, step._replace(**{k: f(step) for k, f in changes.items()})))
 
 
 def change_step_observation(**changes):
     return change_step(
-        observation=lambda step: step.observation._replace(
-            **{k: f(step.observation) for k, f in changes.items()}
-        )
+        observation=lambda step: step.observation._replace(**{k: f(step.observation) for k, f in changes.items()})
     )
 
 

@@ -92,9 +92,7 @@ def test_drawn_starts_have_the_environments_own_distribution():
     assert ((drawn >= 0) & (drawn < 1000)).all()
     counts = np.histogram(drawn, bins=10, range=(0, 1000))[0]
     expected = len(drawn) / 10
-    assert (
-        np.sum((counts - expected) ** 2 / expected) < 27.9
-    )  # chi-squared with 9 degrees of freedom: p = 0.001
+    assert np.sum((counts - expected) ** 2 / expected) < 27.9  # chi-squared with 9 degrees of freedom: p = 0.001
 
 
 @pytest.mark.parametrize(

@@ -111,8 +111,6 @@ def test_what_follows_a_step(memory, time_limit):
     assert (np.asarray(following)[:, 0][np.asarray(terminated)] == 0).all()
     assert (np.asarray(following)[:, 0][np.asarray(truncated)] == 0).all() == (time_limit == "end")
 
-    advantage = generalised_advantages(
-        reward, values[:-1, 0], following[:, 0], is_end[:, 0], DISCOUNT, LAMBDA
-    )
+    advantage = generalised_advantages(reward, values[:-1, 0], following[:, 0], is_end[:, 0], DISCOUNT, LAMBDA)
     expected = oracle(reward, values[:-1, 0], expected[:, 0], is_end[:, 0])
     np.testing.assert_allclose(advantage, expected, rtol=1e-4, atol=1e-5)

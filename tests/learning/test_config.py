@@ -71,11 +71,7 @@ WRONG = [
         for name in ("actor_learning_rate", "critic_learning_rate", "value_clip", "max_grad_norm")
         for value in (0.0, -1.0)
     ],
-    *[
-        (f.name, value)
-        for f in dataclasses.fields(Hyperparameters)
-        for value in (math.nan, math.inf, -math.inf)
-    ],
+    *[(f.name, value) for f in dataclasses.fields(Hyperparameters) for value in (math.nan, math.inf, -math.inf)],
 ]
 
 

@@ -146,9 +146,7 @@ def test_gaussian_entropy_against_integration(scale, error):
         def slope(x, mean=mean):
             return stats.norm.pdf(x, mean, scale) * 2 * (np.log(2) - np.logaddexp(x, -x))
 
-        expected = (
-            stats.norm.entropy(mean, scale) + integrate.quad(slope, mean - 9 * scale, mean + 9 * scale)[0]
-        )
+        expected = stats.norm.entropy(mean, scale) + integrate.quad(slope, mean - 9 * scale, mean + 9 * scale)[0]
         errors.append(float(gaussian(mean, scale).entropy()) - expected)
     np.testing.assert_allclose(np.abs(errors).max(), error, rtol=0.02, atol=2e-6)
 

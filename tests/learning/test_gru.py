@@ -37,9 +37,7 @@ def example(seed=0, batch=(4,), first=None):
     def normal(*shape):
         return jnp.array(rng.normal(size=shape), jnp.float32)
 
-    params = GRUParams(
-        normal(FEATURES, 3 * HIDDEN), normal(3 * HIDDEN), normal(HIDDEN, 3 * HIDDEN), normal(HIDDEN)
-    )
+    params = GRUParams(normal(FEATURES, 3 * HIDDEN), normal(3 * HIDDEN), normal(HIDDEN, 3 * HIDDEN), normal(HIDDEN))
     is_start = rng.random((LENGTH, *batch)) < 0.3
     is_start[0] = is_start[0] if first is None else first
     assert is_start[1:].any()
@@ -69,9 +67,7 @@ def test_gradient_is_that_of_the_equations_in_all_inputs(batch, first):
         return jax.jit(jax.grad(loss, argnums=(0, 1, 2)))(params, inputs, carry)
 
     ours, theirs = gradient(gru), gradient(reference)
-    for name, a, b in zip(
-        [*GRUParams._fields, "inputs", "carry"], *map(jax.tree.leaves, (ours, theirs)), strict=True
-    ):
+    for name, a, b in zip([*GRUParams._fields, "inputs", "carry"], *map(jax.tree.leaves, (ours, theirs)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5, err_msg=name)
         assert (np.abs(b).max() > 0.01) or (name == "carry" and first), name
     if first:

@@ -14,8 +14,7 @@ from tests.learning.helpers import Drift
 
 HIDDEN, LENGTH, BATCH, AGENTS = 16, 5, 3, 2
 DISCRETE, CONTINUOUS = (
-    dataclasses.replace(env.spec, observation_size=7, state_size=20)
-    for env in (Drift(), Drift(is_continuous=True))
+    dataclasses.replace(env.spec, observation_size=7, state_size=20) for env in (Drift(), Drift(is_continuous=True))
 )
 SPECS = pytest.mark.parametrize("spec", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
 MEMORY = pytest.mark.parametrize("has_memory", [True, False], ids=["gru", "none"])
@@ -132,9 +131,7 @@ def test_agents_share_one_network_and_do_not_see_each_other(spec):
     params = first_params(spec, True)
     observation, is_start, carry, _ = example(spec, HIDDEN)
     policy, carries = act(params.actor, observation, is_start, carry)
-    swapped = observation._replace(
-        local=observation.local[..., ::-1, :], legal=observation.legal[..., ::-1, :]
-    )
+    swapped = observation._replace(local=observation.local[..., ::-1, :], legal=observation.legal[..., ::-1, :])
     policy_swapped, carries_swapped = act(params.actor, swapped, is_start, carry[..., ::-1, :])
     for a, b in zip((*policy, carries), (*policy_swapped, carries_swapped), strict=True):
         np.testing.assert_allclose(a[..., ::-1, :], b, rtol=1e-5, atol=1e-7)

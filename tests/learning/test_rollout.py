@@ -20,9 +20,7 @@ COUNTER = Counter(lengths=(2, 3, 11))
 @functools.cache
 def programs(env, shape):
     """Parameters, the first state of a group from its key, and the rollout of a group."""
-    params = jax.jit(lambda k: init_params(k, env.spec, shape.hidden_size, shape.has_memory))(
-        jax.random.key(0)
-    )
+    params = jax.jit(lambda k: init_params(k, env.spec, shape.hidden_size, shape.has_memory))(jax.random.key(0))
     first = jax.jit(lambda key: init_rollout(env, shape, key))
     return params.actor, first, jax.jit(lambda actor, state: rollout(env, shape, actor, state))
 
@@ -122,9 +120,7 @@ def test_stored_log_probs_are_those_of_the_policy_that_acted(memory, is_continuo
     states, transitions, _ = play(env, shape, 3)
     actor = programs(env, shape)[0]
     act = jax.jit(apply_actor)
-    for state, transition in zip(
-        states, transitions, strict=False
-    ):  # the whole rollout from the stored carry
+    for state, transition in zip(states, transitions, strict=False):  # the whole rollout from the stored carry
         policy, carries = act(actor, transition.observation, transition.is_start, state.actor_carry)
         log_prob = jax.jit(type(policy).log_prob)(policy, transition.action)
         np.testing.assert_allclose(log_prob, transition.log_prob, atol=1e-5)

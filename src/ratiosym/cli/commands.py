@@ -254,10 +254,13 @@ def parse(arguments: list[str]) -> Train | Evaluate | Tasks | Figures | Demo | D
         train = Train.of_preset(find_preset(arguments), next((a for a in arguments[1:2] if a[0] != "-"), ""))
     commands = [
         Annotated[Train, tyro.conf.subcommand("train", default=train or Train(), description=about(Train))],
-        *(Annotated[c, tyro.conf.subcommand(c.__name__.lower(), description=about(c))] for c in (Evaluate, Tasks, Figures, Demo, Doctor)),
+        *(
+            Annotated[c, tyro.conf.subcommand(c.__name__.lower(), description=about(c))]
+            for c in (Evaluate, Tasks, Figures, Demo, Doctor)
+        ),
     ]
-    return tyro.cli(
-        Union[tuple(commands)],  # type: ignore[arg-type]
+    return tyro.cli(  # type: ignore[call-overload, no-any-return, unused-ignore]
+        Union[tuple(commands)],  # noqa: UP007
         prog="ratiosym",
         description="MARS, Multi-Agent Ratio Symmetry: train, evaluate and compare seven ratio objectives.",
         args=arguments,

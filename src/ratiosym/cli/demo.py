@@ -26,10 +26,22 @@ def run_demo(out: Path, task: str, steps: int) -> None:
                 if run_directories(directory):
                     resume(directory, on_progress=on_progress)
                 else:
-                    start(configure(task, "cpu", objective=objective, steps=steps, **SETTINGS), directory, 1, on_progress)
+                    start(
+                        configure(task, "cpu", objective=objective, steps=steps, **SETTINGS),
+                        directory,
+                        1,
+                        on_progress,
+                    )
         summaries[objective] = records.read_json(directory / "summary.json")
     table = Table(title=f"{task}, one seed each, equal budget and settings", title_justify="left")
-    for column in ("objective", "before training", "after", "best parameters, 320 episodes", "steps", "steps/s"):
+    for column in (
+        "objective",
+        "before training",
+        "after",
+        "best parameters, 320 episodes",
+        "steps",
+        "steps/s",
+    ):
         table.add_column(column, justify="left" if column == "objective" else "right")
     for objective, s in summaries.items():
         absolute = s["absolute_metric"]

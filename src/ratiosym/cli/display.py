@@ -10,7 +10,8 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, Progress as Bar, SpinnerColumn, TextColumn
+from rich.progress import BarColumn, SpinnerColumn, TextColumn
+from rich.progress import Progress as Bar
 from rich.table import Table
 
 from ratiosym.experiments.run import Progress, Run, describe
@@ -64,10 +65,17 @@ class _View:
         total = config.num_updates * config.shape.steps_per_update
         name = f"{config.task} {config.objective}" + (f" x{len(progress.seeds)}" if len(progress.seeds) > 1 else "")
         self.bar.update(
-            self.row, description=name, total=total, completed=progress.steps, state=self.state(progress, now, total)
+            self.row,
+            description=name,
+            total=total,
+            completed=progress.steps,
+            state=self.state(progress, now, total),
         )
         if progress.evaluations and not console.is_terminal:
-            console.print(f"{name}  {progress.steps:,} of {total:,} steps  {self.state(progress, now, total)}")
+            console.print(
+                f"{name}  {progress.steps:,} of {total:,} steps  {self.state(progress, now, total)}",
+                soft_wrap=True,
+            )
 
     def state(self, progress: Progress, now: float, total: int) -> str:
         """Return, speed and time left in a few words."""

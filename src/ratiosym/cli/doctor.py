@@ -38,7 +38,8 @@ def check_devices() -> Check:
 
     devices = jax.devices()
     sums = [float(jax.device_put(jnp.arange(4.0), d).sum()) for d in devices]
-    detail = f"{len(devices)} x {devices[0].device_kind}; compiled programs in {jax.config.jax_compilation_cache_dir}"
+    cache = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
+    detail = f"{len(devices)} x {devices[0].device_kind}; compiled programs in {cache}"
     return "devices", all(s == 6.0 for s in sums), detail
 
 

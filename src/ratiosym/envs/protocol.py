@@ -106,9 +106,7 @@ def _check_types(env: Env, key: Key) -> None:
         raise ValueError(f"step: metrics are {_keys(step.metrics)}, expected {sorted(spec.metrics)}.")
     _require_types("step", "step", step, _example_step(spec))
 
-    batch = jax.eval_shape(
-        lambda *args: jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), args), key, state, action
-    )
+    batch = jax.eval_shape(lambda *args: jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), args), key, state, action)
     _trace("reset under vmap", jax.vmap(env.reset), batch[0])
     _trace("step under vmap", jax.vmap(env.step), *batch)
 
@@ -154,9 +152,7 @@ def _check_end(where: str, spec: EnvSpec, length: int, step: Step) -> bool:
     if terminated and truncated:
         raise ValueError(f"{where}: terminated and truncated are both true, expected at most one.")
     if length >= spec.time_limit and not (terminated or truncated):
-        raise ValueError(
-            f"{where}: the episode goes on, expected an end: spec.time_limit is {spec.time_limit}."
-        )
+        raise ValueError(f"{where}: the episode goes on, expected an end: spec.time_limit is {spec.time_limit}.")
     return terminated or truncated
 
 

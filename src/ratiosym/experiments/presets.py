@@ -24,7 +24,12 @@ def preset(name: str, task: str) -> RunConfig:
         return RunConfig(task, steps=1_000_000, num_evaluations=20, shape=RunShape(num_envs=64))
     if name == "smoke":
         shape = RunShape(
-            num_envs=8, rollout_length=16, num_epochs=2, num_minibatches=2, hidden_size=32, num_eval_episodes=8
+            num_envs=8,
+            rollout_length=16,
+            num_epochs=2,
+            num_minibatches=2,
+            hidden_size=32,
+            num_eval_episodes=8,
         )
         return RunConfig(task, steps=4 * shape.steps_per_update, num_evaluations=2, shape=shape)
     raise InputError(f"Unknown preset '{name}'. Choose one of: {', '.join(PRESETS)}.")
@@ -46,5 +51,3 @@ def configure(task: str, preset_name: str = "cpu", **options: Any) -> RunConfig:
     config = dataclasses.replace(config, **changes["run"], **nested)
     config.validate()
     return config
-
-

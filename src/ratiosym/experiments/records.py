@@ -1,11 +1,11 @@
 """One directory a run: configuration, curves, summary. A file is whole or it is not there.
 
-    config.json      what was run: settings, versions, commit, devices
-    evaluations.csv  one row an evaluation
-    training.csv     one row an update (docs/metrics.md)
-    summary.json     what came out; written when the run has finished
-    checkpoint/      everything that is needed to go on
-    tensorboard/     the same curves as TensorBoard events
+config.json      what was run: settings, versions, commit, devices
+evaluations.csv  one row an evaluation
+training.csv     one row an update (docs/metrics.md)
+summary.json     what came out; written when the run has finished
+checkpoint/      everything that is needed to go on
+tensorboard/     the same curves as TensorBoard events
 """
 
 import csv
@@ -13,6 +13,7 @@ import io
 import json
 import os
 import platform
+import secrets
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -179,13 +180,16 @@ def start_wandb(directory: Path, config: dict[str, Any], project: str) -> Any:
     try:
         import wandb
     except ImportError:
-        raise InputError(
-            "--wandb needs the library wandb. Install it with: pip install 'ratiosym[wandb]'"
-        ) from None
+        raise InputError("--wandb needs the library wandb. Install it with: pip install 'ratiosym[wandb]'") from None
     identity = directory / "wandb.id"
     if not identity.exists():
-        write_whole(identity, wandb.util.generate_id())
+        write_whole(identity, secrets.token_hex(4))
     settings = wandb.Settings(silent=True, console="off")
     return wandb.init(
-        project=project, id=identity.read_text(), resume="allow", dir=directory, config=config, settings=settings
+        project=project,
+        id=identity.read_text(),
+        resume="allow",
+        dir=directory,
+        config=config,
+        settings=settings,
     )

@@ -28,6 +28,8 @@ from ratiosym.learning.train import (
     absolute_metric,
     make_learner,
     split_seeds,
+)
+from ratiosym.learning.train import (
     train as learn,
 )
 from ratiosym.types import Continuous, Discrete, EnvSpec, InputError

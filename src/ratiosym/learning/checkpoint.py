@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -51,7 +52,8 @@ def save(directory: Path, update: int, state: PyTree, curves: Curves, meta: dict
     shutil.rmtree(temporary, ignore_errors=True)
     with checkpointer() as writer:
         writer.save(
-            temporary, args=ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta))
+            temporary,
+            args=ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta)),
         )
     if final.exists():  # from before a resume: the same numbers
         shutil.rmtree(final)
@@ -122,8 +124,10 @@ def load(directory: Path, update: int | None = None) -> Checkpoint:
 def damaged(path: Path, reason: str) -> str:
     """What to say of a checkpoint that is there but cannot be read."""
     others = [u for u in updates(path.parent) if u != int(path.name)]
-    way_out = f"The one after update {others[-1]} is still there: remove '{path}' to go on from it." if others else (
-        "Nothing was changed; start a new run in another directory."
+    way_out = (
+        f"The one after update {others[-1]} is still there: remove '{path}' to go on from it."
+        if others
+        else ("Nothing was changed; start a new run in another directory.")
     )
     return f"The checkpoint '{path}' is damaged ({reason}). {way_out}"
 
@@ -134,9 +138,7 @@ def restore(learner: Learner, checkpoints: list[Checkpoint]) -> TrainState:
     like = jax.eval_shape(partial(fresh_state, learner.env, learner.shape), seeds)
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), like)
     state = jax.tree.map(lambda *leaves: np.stack(leaves), *(unflatten(c.arrays, one) for c in checkpoints))
-    return place(
-        learner, jax.tree.map(lambda x, leaf: jax.random.wrap_key_data(x) if is_key(leaf) else x, state, like)
-    )
+    return place(learner, jax.tree.map(lambda x, leaf: jax.random.wrap_key_data(x) if is_key(leaf) else x, state, like))
 
 
 def flatten(tree: PyTree) -> dict[str, np.ndarray]:
@@ -170,7 +172,7 @@ def unflatten(arrays: dict[str, np.ndarray], like: PyTree, prefix: str = "") -> 
 
 def is_key(leaf: Any) -> bool:
     """Whether a leaf is a random key."""
-    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def path_name(path: Any) -> str:

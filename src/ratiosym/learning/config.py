@@ -70,9 +70,8 @@ class RunShape:
         """Raise InputError where the sizes do not fit together."""
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
-            if f.type is int or f.type == "int":
-                if value < 1:
-                    raise InputError(f"{option(f.name)} is {value}; it must be at least 1.")
+            if f.type is int and value < 1:
+                raise InputError(f"{option(f.name)} is {value}; it must be at least 1.")
         for name, allowed in (("memory", ("gru", "none")), ("time_limit", ("end", "bootstrap"))):
             if getattr(self, name) not in allowed:
                 raise InputError(f"{option(name)} is '{getattr(self, name)}'; it must be one of {allowed}.")

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+from contextlib import suppress
 from pathlib import Path
 
 import jax
@@ -15,22 +16,23 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def start_jax(
-    coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None
-) -> None:
+def start_jax(coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None) -> None:
     """One JAX device per core, compiled programs kept on disk, and other hosts if there are any.
 
     The number of CPU devices can only be set before JAX has started; later calls leave it as it is.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # no chatter of the compiler on the screen
+    # A device that waits for another is no reason to abort: a busy machine, a laptop asleep.
+    waiting = (
+        "--xla_cpu_collective_call_warn_stuck_timeout_seconds=600 --xla_cpu_collective_call_terminate_timeout_seconds"
+    )
+    os.environ.setdefault("XLA_FLAGS", f"{waiting}=36000")
     keep_programs()
     given = (coordinator, num_processes, process_id)
     cores = max(1, num_cores() // (num_processes or 1))
-    if not jax.config.jax_num_cpu_devices or jax.config.jax_num_cpu_devices < 1:
-        try:
+    if jax.config.jax_num_cpu_devices < 1:  # type: ignore[attr-defined]
+        with suppress(RuntimeError):  # JAX is running already: take the devices there are
             jax.config.update("jax_num_cpu_devices", cores)
-        except RuntimeError:
-            pass  # JAX is running already: take the devices there are
     if any(x is not None for x in given):
         if any(x is None for x in given):
             raise InputError(
@@ -42,7 +44,7 @@ def start_jax(
 
 def keep_programs() -> None:
     """Switch the persistent compilation cache on, unless the user has set one."""
-    if jax.config.jax_compilation_cache_dir is None:
+    if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
         jax.config.update("jax_compilation_cache_dir", str(cache_directory()))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
         jax.config.update("jax_compilation_cache_max_size", 2 * 1024**3)

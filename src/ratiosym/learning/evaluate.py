@@ -46,9 +46,7 @@ def run_episodes(env: Env, actor: Actor, keys: Key, carry_size: int, is_greedy: 
         policy, carries = apply_actor(actor, observation, is_start, progress.carry)
         policy = jax.tree.map(lambda x: x[0], policy)
         action = policy.mode() if is_greedy else jax.vmap(lambda p, k: p.sample(k))(policy, step_keys[:, 0])
-        env_state, outcome = jax.vmap(env.step)(
-            step_keys[:, 1], progress.env_state, policy.environment_action(action)
-        )
+        env_state, outcome = jax.vmap(env.step)(step_keys[:, 1], progress.env_state, policy.environment_action(action))
         goes_on, so_far = ~progress.is_over, progress.episodes
         episodes = Episodes(
             so_far.returns + jnp.where(goes_on, outcome.reward.mean(-1), 0.0),
@@ -65,7 +63,5 @@ def run_episodes(env: Env, actor: Actor, keys: Key, carry_size: int, is_greedy: 
         {name: jnp.zeros(num_episodes) for name in env.spec.metrics},
     )
     carry = jnp.zeros((num_episodes, num_agents, carry_size))
-    start = _Progress(
-        jnp.zeros((), jnp.int32), env_state, observation, carry, jnp.zeros(num_episodes, bool), nothing
-    )
+    start = _Progress(jnp.zeros((), jnp.int32), env_state, observation, carry, jnp.zeros(num_episodes, bool), nothing)
     return jax.lax.while_loop(is_under_way, step, start).episodes

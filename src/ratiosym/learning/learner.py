@@ -109,7 +109,7 @@ def place(learner: Learner, state: TrainState) -> TrainState:
     """A state that is whole on this process, on the learner's devices."""
 
     def put(leaf: Array, sharding: NamedSharding) -> Array:
-        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return jax.random.wrap_key_data(put(jax.random.key_data(leaf), sharding))
         host = np.asarray(leaf)
         return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
@@ -137,9 +137,7 @@ def train_step(
         in_specs=(P("seed"), P("seed"), P("seed", "group"), P(), P()),
         out_specs=(P("seed"), P("seed"), P("seed", "group"), P("seed")),
     )
-    params, optimiser, groups, metrics = step(
-        state.params, state.optimiser, state.groups, hyperparameters, bounds
-    )
+    params, optimiser, groups, metrics = step(state.params, state.optimiser, state.groups, hyperparameters, bounds)
     return state._replace(params=params, optimiser=optimiser, groups=strongly_typed(groups)), metrics
 
 
@@ -160,9 +158,9 @@ def seed_step(
     shape = learner.shape
     keys = jax.vmap(jax.random.split)(groups.key)  # [G, 2]
     before = groups._replace(key=keys[:, 0])
-    after, transition, episodes = jax.vmap(
-        partial(rollout, learner.env, shape, params.actor), out_axes=(0, 1, 0)
-    )(before)  # transition [T, G, E, ...]
+    after, transition, episodes = jax.vmap(partial(rollout, learner.env, shape, params.actor), out_axes=(0, 1, 0))(
+        before
+    )  # transition [T, G, E, ...]
     batch, critic_carry = make_batch(shape, params.critic, before, after, transition, hyperparameters)
     params, optimiser, metrics = update(
         shape,

@@ -57,7 +57,7 @@ class Finished:
     episodes: list[Episodes]
 
 
-class NonFiniteLoss(ArithmeticError):
+class NonFiniteLoss(ArithmeticError):  # noqa: N818  (what happened, not a mistake of the caller's)
     """A loss stopped being a number."""
 
     def __init__(self, update: int, seed: int) -> None:
@@ -68,9 +68,7 @@ class NonFiniteLoss(ArithmeticError):
         self.update = update
 
 
-def make_learner(
-    env: Env, config: RunConfig, num_seeds: int, devices: Sequence[jax.Device] | None = None
-) -> Learner:
+def make_learner(env: Env, config: RunConfig, num_seeds: int, devices: Sequence[jax.Device] | None = None) -> Learner:
     """The compiled part of a run."""
     mesh = make_mesh(num_seeds, config.shape.update_batch_size, devices)
     return Learner(env, config.shape, get_objective(config.objective).surrogate, mesh)
@@ -129,9 +127,7 @@ def absolute_metric(
     """Fresh episodes with given parameters, in portions of one evaluation so that nothing new is compiled."""
     portion = learner.shape.num_eval_episodes
     keys = episode_keys(seeds, _ABSOLUTE, update, -(-num_episodes // portion) * portion)
-    portions = [
-        to_host(evaluate(learner, params, keys[:, i : i + portion])) for i in range(0, keys.shape[1], portion)
-    ]
+    portions = [to_host(evaluate(learner, params, keys[:, i : i + portion])) for i in range(0, keys.shape[1], portion)]
     whole = jax.tree.map(lambda *x: np.concatenate(x, axis=1)[:, :num_episodes], *portions)
     return split_seeds(whole, len(seeds))
 

@@ -85,10 +85,18 @@ def update(
             (actor_terms, value_loss, actor_gradient, critic_gradient)
         )
         actor, actor_adam, actor_norm = descend(
-            params.actor, actor_gradient, optimiser.actor, hyperparameters.actor_learning_rate, hyperparameters
+            params.actor,
+            actor_gradient,
+            optimiser.actor,
+            hyperparameters.actor_learning_rate,
+            hyperparameters,
         )
         critic, critic_adam, critic_norm = descend(
-            params.critic, critic_gradient, optimiser.critic, hyperparameters.critic_learning_rate, hyperparameters
+            params.critic,
+            critic_gradient,
+            optimiser.critic,
+            hyperparameters.critic_learning_rate,
+            hyperparameters,
         )
         active = batch.observation.active[:, index]
         metrics = UpdateMetrics(
@@ -131,9 +139,7 @@ def normalise(
     weight = counts / jnp.maximum(counts.sum((0, 2, 3), keepdims=True), 1.0)
     mean = jnp.sum(weight * advantage, (0, 2, 3), keepdims=True)
     deviation = jnp.sqrt(jnp.sum(weight * (advantage - mean) ** 2, (0, 2, 3), keepdims=True))
-    # Where the weight is 0 the advantage is too: an objective that overflows there must not turn 0 x inf into NaN.
-    normalised = jnp.where(counts > 0, (advantage - mean) / (deviation + 1e-8), 0.0)
-    return normalised, weight / advantage.shape[1]
+    return (advantage - mean) / (deviation + 1e-8), weight / advantage.shape[1]
 
 
 def actor_gradients(
@@ -159,9 +165,16 @@ def actor_gradients(
         counted = jnp.where(weight > 0, advantage, 0.0)  # a weight of 0 alone would not stop an infinite value
         policy_loss = -jnp.sum(weight * surrogate(log_ratio, counted, bounds))
         entropy = jnp.sum(weight * policy.entropy())
-        return policy_loss - hyperparameters.entropy_coefficient * entropy, ((policy_loss, entropy), log_ratio)
+        return policy_loss - hyperparameters.entropy_coefficient * entropy, (
+            (policy_loss, entropy),
+            log_ratio,
+        )
 
-    blocks = (to_blocks(index[None], num_blocks)[:, 0], to_blocks(advantage, num_blocks), to_blocks(weight, num_blocks))
+    blocks = (
+        to_blocks(index[None], num_blocks)[:, 0],
+        to_blocks(advantage, num_blocks),
+        to_blocks(weight, num_blocks),
+    )
     (terms, log_ratios), gradient = blocked_gradient(loss, actor, blocks)
     return jax.tree.map(jnp.sum, terms), from_blocks(log_ratios, index.shape[0]), gradient
 

@@ -218,9 +218,7 @@ def _align(seeds: Sequence[tuple[Numbers, Numbers]]) -> tuple[Numbers, Float[np.
     return common, np.stack([np.interp(common, steps, values) for steps, values in seeds])
 
 
-def _value_and_gradient(
-    surrogate: Surrogate, r: Numbers, advantage: float, bounds: Bounds
-) -> tuple[Numbers, Numbers]:
+def _value_and_gradient(surrogate: Surrogate, r: Numbers, advantage: float, bounds: Bounds) -> tuple[Numbers, Numbers]:
     """L and ∂L/∂r of the very function that is trained with: ∂L/∂r = (∂L/∂u) / r."""
     u, A = jnp.log(r), jnp.full(len(r), advantage)
     gradient = jax.grad(lambda u: surrogate(u, A, bounds).sum())(u)
@@ -261,9 +259,7 @@ def _save(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write beside the place, then move there: a reader finds the old figure or the new one, never a part."""
     path = Path(path)
     if path.suffix not in (".png", ".pdf"):
-        raise ValueError(
-            f"A figure is saved as .png or .pdf, not as '{path.suffix}' ({path}). Change the suffix."
-        )
+        raise ValueError(f"A figure is saved as .png or .pdf, not as '{path.suffix}' ({path}). Change the suffix.")
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:

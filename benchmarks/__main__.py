@@ -1,0 +1,28 @@
+"""``python -m benchmarks [learner] [gradient] [environments] [memory]``: all of them unless some are named."""
+
+import sys
+
+from ratiosym.learning.devices import start_jax
+
+start_jax()
+
+from benchmarks import environments, gradient, learner, memory  # noqa: E402
+
+PARTS = {
+    "gradient": gradient.main,
+    "learner": learner.main,
+    "environments": environments.main,
+    "memory": memory.main,
+}
+
+
+def main(names: list[str]) -> None:
+    unknown = [n for n in names if n not in PARTS]
+    if unknown:
+        raise SystemExit(f"Unknown benchmark {', '.join(unknown)}. Choose from: {', '.join(PARTS)}.")
+    for name in names or PARTS:
+        print(f"\n== {name}", flush=True)
+        PARTS[name]()
+
+
+main(sys.argv[1:])

@@ -1,0 +1,71 @@
+"""The whole learner at the reference work: recurrent, GRU 128, MLP 128, rollout 128, 4 epochs, 4 minibatches.
+
+Prints environment steps per second, achieved GFLOP/s against the machine's own matrix multiplication, and the same
+program on one device beside two.
+"""
+
+import jax
+import numpy as np
+
+from benchmarks.timing import best_seconds, peak_gflops
+from ratiosym.envs.tasks import make
+from ratiosym.learning.config import RunConfig, RunShape
+from ratiosym.learning.learner import init_state, train_step
+from ratiosym.learning.train import make_learner
+from ratiosym.types import EnvSpec
+
+# Environment steps per second of recurrent MAPPO on two cores of an AMD EPYC machine whose matrix multiplication
+# reaches 170 GFLOP/s, at 64 environments (docs/performance.md): a share of that peak is what compares machines.
+PEERS = {"mpe-spread-3ag": ("JaxMARL mappo_rnn", 3390.0)}
+PEER_PEAK = 170.0
+
+
+def flops_per_step(spec: EnvSpec, shape: RunShape) -> float:
+    """Multiply-adds of an environment step: each row once in the rollout, three times in each epoch."""
+    h = shape.hidden_size
+
+    def row(num_inputs: int, num_outputs: int) -> float:
+        return 2.0 * (num_inputs * h + 6 * h * h + h * h + h * num_outputs)
+
+    num_outputs = spec.num_actions or spec.action.size
+    rows = spec.num_agents * row(spec.observation_size, num_outputs) + row(spec.state_size, 1)
+    return rows * (1 + 3 * shape.num_epochs)
+
+
+def steps_per_second(task: str, shape: RunShape, devices: list[jax.Device]) -> float:
+    env = make(task)
+    config = RunConfig(task, shape=shape)
+    learner = make_learner(env, config, 1, devices)
+    settings = jax.tree.map(np.float32, (config.hyperparameters, config.bounds))
+    state = init_state(learner, [0])
+
+    def step() -> object:
+        nonlocal state
+        state, metrics = train_step(learner, state, *settings)
+        return metrics
+
+    return shape.steps_per_update / best_seconds(step)
+
+
+def main() -> None:
+    peak = peak_gflops()
+    print(f"matrix multiplication: {peak:.0f} GFLOP/s on {len(jax.devices())} devices")
+    print(
+        f"{'task':16} {'envs':>5} {'devices':>7} {'steps/s':>9} {'GFLOP/s':>8} {'of peak':>8}  against a peer's share"
+    )
+    for task in PEERS:
+        for num_envs in (64, 256):
+            for num_devices in (1, len(jax.devices())):
+                shape = RunShape(num_envs=num_envs)
+                speed = steps_per_second(task, shape, jax.devices()[:num_devices])
+                work = flops_per_step(make(task).spec, shape)
+                share = speed * work / 1e9 / peak
+                name, peer = PEERS[task]
+                peer_share = peer * work / 1e9 / PEER_PEAK
+                print(
+                    f"{task:16} {num_envs:5} {num_devices:7} {speed:9,.0f} {speed * work / 1e9:8.0f} {share:8.0%}  "
+                    f"{share / peer_share:.2f} x {name} ({peer:,.0f} steps/s at 64), {speed / peer:.2f} x in steps/s",
+                    flush=True,
+                )
+    peak_after = peak_gflops()
+    print(f"matrix multiplication again: {peak_after:.0f} GFLOP/s ({peak_after / peak:.2f} x: 1 on a quiet machine)")
