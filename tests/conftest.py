@@ -3,6 +3,9 @@
 import jax
 import pytest
 
+from ratiosym.learning.devices import keep_programs
+
+keep_programs()
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

@@ -21,6 +21,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from ratiosym.types import InputError
+
 Scalar = float | Float[Array, ""]
 
 
@@ -163,7 +165,7 @@ class Objective:
     def bounds(self, **parameters: float) -> Bounds:
         """The target ratios for these parameters, checked on the host. All parameters are needed."""
         if parameters.keys() != self.parameters.keys():
-            raise ValueError(
+            raise InputError(
                 f"Objective '{self.name}' got the parameters {_list(parameters)}; it takes exactly "
                 f"{_list(self.parameters)}. Give each of them once, for example {_call(self.parameters)}."
             )
@@ -172,7 +174,7 @@ class Objective:
             is_finite = isinstance(value, Real) and math.isfinite(value)
             if not (is_finite and low + _NEAREST <= value <= high - _NEAREST):
                 below = "" if high == math.inf else f" and below {high}"
-                raise ValueError(
+                raise InputError(
                     f"Objective '{self.name}' got {name}={value!r}; it must be a finite number "
                     f"above {low}{below} (by {_NEAREST} or more). "
                     f"Choose one in that range, for example {_call(self.parameters)}."
@@ -212,7 +214,7 @@ def get_objective(name: str) -> Objective:
         return OBJECTIVES[name]
     closest = difflib.get_close_matches(name.lower(), OBJECTIVES, n=1, cutoff=0.4)
     hint = f" Closest: '{closest[0]}'." if closest else ""
-    raise ValueError(f"Unknown objective '{name}'.{hint} Choose one of: {', '.join(OBJECTIVES)}.")
+    raise InputError(f"Unknown objective '{name}'.{hint} Choose one of: {', '.join(OBJECTIVES)}.")
 
 
 # --------------------------------------------------------------------------------------------- diagnostics

@@ -80,3 +80,7 @@ State = Any  # an environment's own state: any pytree
 
 class InputError(ValueError):
     """Input that cannot be used. The message says what came, what is allowed and what to do."""
+
+
+class MissingLibraryError(InputError, ImportError):
+    """An optional library that a task needs. The message says how to install it."""

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ratiosym.envs.protocol import Action
-from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
+from ratiosym.types import Continuous, EnvSpec, Key, MissingLibraryError, Observation, State, Step
 
 
 @cache
@@ -138,7 +138,9 @@ def _strong(tree: Any) -> Any:
 def _library_class(task: str, module: str, name: str) -> Any:
     """A class of jaxmarl, or one line on how to get it for ``task``."""
     if find_spec("jaxmarl") is None:
-        raise ImportError(f"Task {task!r} needs the library jaxmarl. Install it with: pip install 'ratiosym[jaxmarl]'")
+        raise MissingLibraryError(
+            f"Task {task!r} needs the library jaxmarl. Install it with: pip install 'ratiosym[jaxmarl]'"
+        )
     with jax.ensure_compile_time_eval(), jax.numpy_rank_promotion("allow"):
         return getattr(_import_alone(module), name)
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ratiosym.types import Continuous, Discrete, EnvSpec, Key, Observation, State, Step
+from ratiosym.types import Continuous, Discrete, EnvSpec, InputError, Key, Observation, State, Step
 
 Action = Int[Array, "A"] | Float[Array, "A size"]
 
@@ -54,26 +54,26 @@ class Env(Protocol):
 
 
 def check_env(env: Env, key: Key, num_steps: int) -> None:
-    """Play ``num_steps`` random legal steps and raise ``ValueError`` where the contract of ``Env`` is broken.
+    """Play ``num_steps`` random legal steps and raise ``InputError`` where the contract of ``Env`` is broken.
 
     Give enough steps for an episode to end (``env.spec.time_limit`` suffices) or the ends go unchecked.
     """
     if num_steps < 1:
-        raise ValueError(f"num_steps is {num_steps}, expected at least 1.")
+        raise InputError(f"num_steps is {num_steps}, expected at least 1.")
     _check_spec(env.spec)
     try:
         hash(env)
     except TypeError as error:
-        raise ValueError(f"The environment is not hashable ({error}). Make it a frozen dataclass.") from error
+        raise InputError(f"The environment is not hashable ({error}). Make it a frozen dataclass.") from error
     _check_types(env, key)
     _check_episodes(env, key, num_steps)
 
 
 def _check_spec(spec: EnvSpec) -> None:
     if not isinstance(spec, EnvSpec):
-        raise ValueError(f"spec is of type {type(spec).__name__}, expected EnvSpec.")
+        raise InputError(f"spec is of type {type(spec).__name__}, expected EnvSpec.")
     if not isinstance(spec.action, Discrete | Continuous):
-        raise ValueError(f"spec.action is {spec.action!r}, expected Discrete(n) or Continuous(n).")
+        raise InputError(f"spec.action is {spec.action!r}, expected Discrete(n) or Continuous(n).")
     sizes = {
         "num_agents": spec.num_agents,
         "observation_size": spec.observation_size,
@@ -83,11 +83,11 @@ def _check_spec(spec: EnvSpec) -> None:
     }
     for name, size in sizes.items():
         if not isinstance(size, int) or size < 1:
-            raise ValueError(f"spec.{name} is {size!r}, expected an int of at least 1.")
+            raise InputError(f"spec.{name} is {size!r}, expected an int of at least 1.")
     names = spec.metrics
     all_strings = isinstance(names, tuple) and all(isinstance(name, str) for name in names)
     if not all_strings or len(set(names)) < len(names):
-        raise ValueError(f"spec.metrics is {names!r}, expected a tuple of different strings.")
+        raise InputError(f"spec.metrics is {names!r}, expected a tuple of different strings.")
 
 
 def _check_types(env: Env, key: Key) -> None:
@@ -103,7 +103,7 @@ def _check_types(env: Env, key: Key) -> None:
     _require_class("step", "its second result", step, Step)
     _require_class("step", "step.observation", step.observation, Observation)
     if not isinstance(step.metrics, dict) or set(step.metrics) != set(spec.metrics):
-        raise ValueError(f"step: metrics are {_keys(step.metrics)}, expected {sorted(spec.metrics)}.")
+        raise InputError(f"step: metrics are {_keys(step.metrics)}, expected {sorted(spec.metrics)}.")
     _require_types("step", "step", step, _example_step(spec))
 
     batch = jax.eval_shape(lambda *args: jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), args), key, state, action)
@@ -139,20 +139,20 @@ def _check_observation(where: str, spec: EnvSpec, observation: Observation) -> N
     if isinstance(spec.action, Discrete):
         stuck = np.flatnonzero(~np.asarray(observation.legal).any(axis=-1))
         if stuck.size:
-            raise ValueError(f"{where}: agents {stuck.tolist()} have no legal action, expected at least one.")
+            raise InputError(f"{where}: agents {stuck.tolist()} have no legal action, expected at least one.")
 
 
 def _check_finite(where: str, name: str, value: Array) -> None:
     if not np.isfinite(value).all():
-        raise ValueError(f"{where}: {name} is {np.asarray(value)}, expected finite numbers.")
+        raise InputError(f"{where}: {name} is {np.asarray(value)}, expected finite numbers.")
 
 
 def _check_end(where: str, spec: EnvSpec, length: int, step: Step) -> bool:
     terminated, truncated = bool(step.terminated), bool(step.truncated)
     if terminated and truncated:
-        raise ValueError(f"{where}: terminated and truncated are both true, expected at most one.")
+        raise InputError(f"{where}: terminated and truncated are both true, expected at most one.")
     if length >= spec.time_limit and not (terminated or truncated):
-        raise ValueError(f"{where}: the episode goes on, expected an end: spec.time_limit is {spec.time_limit}.")
+        raise InputError(f"{where}: the episode goes on, expected an end: spec.time_limit is {spec.time_limit}.")
     return terminated or truncated
 
 
@@ -170,7 +170,7 @@ def _twice(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         result = first(*args)
         for (path, one), other in zip(_leaves(result), jax.tree.leaves(second(*args)), strict=True):
             if not np.array_equal(_numbers(one), _numbers(other), equal_nan=True):
-                raise ValueError(
+                raise InputError(
                     f"{name}: result{path} is {one} and then {other} for the same key and arguments, "
                     "expected the same. Draw all randomness from the key."
                 )
@@ -184,20 +184,20 @@ def _trace(name: str, function: Callable[..., Any], *args: Any) -> Any:
     try:
         return jax.eval_shape(function, *args)
     except Exception as error:
-        raise ValueError(f"{name}: cannot be traced by JAX: {error}") from error
+        raise InputError(f"{name}: cannot be traced by JAX: {error}") from error
 
 
 def _pair(name: str, result: Any) -> Any:
     if not isinstance(result, tuple) or len(result) != 2:
         size = f" of {len(result)}" if isinstance(result, tuple) else ""
         expected = "(state, Observation)" if name == "reset" else "(state, Step)"
-        raise ValueError(f"{name}: returned a {type(result).__name__}{size}, expected {expected}.")
+        raise InputError(f"{name}: returned a {type(result).__name__}{size}, expected {expected}.")
     return result
 
 
 def _require_class(name: str, what: str, value: Any, expected: type) -> None:
     if not isinstance(value, expected):
-        raise ValueError(f"{name}: {what} is of type {type(value).__name__}, expected {expected.__name__}.")
+        raise InputError(f"{name}: {what} is of type {type(value).__name__}, expected {expected.__name__}.")
 
 
 def _require_types(name: str, what: str, value: Any, expected: Any) -> None:
@@ -205,10 +205,10 @@ def _require_types(name: str, what: str, value: Any, expected: Any) -> None:
     got: Any = jax.tree.structure(value)
     want: Any = jax.tree.structure(expected)
     if got != want:
-        raise ValueError(f"{name}: {what} has the structure {got}, expected {want}.")
+        raise InputError(f"{name}: {what} has the structure {got}, expected {want}.")
     for (path, one), other in zip(_leaves(value), jax.tree.leaves(expected), strict=True):
         if (one.shape, one.dtype) != (other.shape, other.dtype):
-            raise ValueError(f"{name}: {what}{path} is {_type(one)}, expected {_type(other)}.")
+            raise InputError(f"{name}: {what}{path} is {_type(one)}, expected {_type(other)}.")
 
 
 def _example_observation(spec: EnvSpec) -> Observation:

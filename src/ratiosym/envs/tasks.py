@@ -8,6 +8,7 @@ from functools import partial
 from ratiosym.envs.jaxmarl import mpe_spread
 from ratiosym.envs.protocol import Env
 from ratiosym.envs.wrappers import with_agent_ids
+from ratiosym.types import InputError
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,6 @@ def make(name: str, agent_ids: bool = True) -> Env:
     """
     if name not in TASKS:
         closest = "".join(f" Closest: {match!r}." for match in get_close_matches(name, TASKS, n=1))
-        raise ValueError(f"Unknown task {name!r}.{closest} List all with 'ratiosym tasks'.")
+        raise InputError(f"Unknown task {name!r}.{closest} List all with 'ratiosym tasks'.")
     env = TASKS[name].make()
     return with_agent_ids(env) if agent_ids else env

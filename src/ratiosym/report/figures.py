@@ -18,6 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, LogFormatterSciNotation
 
 from ratiosym.objectives import OBJECTIVES, Bounds, Surrogate
+from ratiosym.types import InputError
 
 Numbers = Float[np.ndarray, "N"]
 
@@ -252,14 +253,14 @@ def _refuse_nothing(data: Mapping[str, Any], what: str) -> None:
     empty = [name for name, value in data.items() if len(value) == 0]
     if not data or empty:
         whose = f" for {', '.join(empty)}" if empty else ""
-        raise ValueError(f"There are no {what} to draw{whose}. Give at least one for each name.")
+        raise InputError(f"There are no {what} to draw{whose}. Give at least one for each name.")
 
 
 def _save(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write beside the place, then move there: a reader finds the old figure or the new one, never a part."""
     path = Path(path)
     if path.suffix not in (".png", ".pdf"):
-        raise ValueError(f"A figure is saved as .png or .pdf, not as '{path.suffix}' ({path}). Change the suffix.")
+        raise InputError(f"A figure is saved as .png or .pdf, not as '{path.suffix}' ({path}). Change the suffix.")
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
