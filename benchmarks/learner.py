@@ -4,13 +4,18 @@ Prints environment steps per second, achieved GFLOP/s against the machine's own 
 program on one device beside two.
 """
 
+from functools import partial
+
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec as P
 
 from benchmarks.timing import best_seconds, peak_gflops
 from ratiosym.envs.tasks import make
 from ratiosym.learning.config import RunConfig, RunShape
-from ratiosym.learning.learner import init_state, train_step
+from ratiosym.learning.learner import init_state, make_batch, train_step
+from ratiosym.learning.rollout import rollout
 from ratiosym.learning.train import make_learner
 from ratiosym.types import EnvSpec
 
@@ -47,6 +52,32 @@ def steps_per_second(task: str, shape: RunShape, devices: list[jax.Device]) -> f
     return shape.steps_per_update / best_seconds(step)
 
 
+def phases(task: str, shape: RunShape) -> dict[str, float]:
+    """Seconds of an update up to the end of each phase, all devices."""
+    env, config = make(task), RunConfig(task, shape=shape)
+    learner = make_learner(env, config, 1)
+    settings = jax.tree.map(np.float32, config.hyperparameters)
+    state = init_state(learner, [0])
+
+    def collect(params, groups):
+        return jax.vmap(partial(rollout, env, shape, params.actor), out_axes=(0, 1, 0))(groups)
+
+    def estimate(params, groups):
+        after, transition, _ = collect(params, groups)
+        return make_batch(shape, params.critic, groups, after, transition, settings)
+
+    def total(part):
+        def summed(params, groups):  # everything is used, so that nothing is left out
+            leaves = [x for x in jax.tree.leaves(part(params, groups)) if jnp.issubdtype(x.dtype, jnp.floating)]
+            return jax.lax.psum(sum(x.sum() for x in leaves), "group")
+
+        spread = jax.jit(learner.spread(summed, (P("seed"), P("seed", "group")), P("seed")))
+        return best_seconds(lambda: spread(state.params, state.groups))
+
+    result = {"rollout": total(collect), "values and advantages": total(estimate)}
+    return result | {"gradient steps": shape.steps_per_update / steps_per_second(task, shape, jax.devices())}
+
+
 def main() -> None:
     peak = peak_gflops()
     print(f"matrix multiplication: {peak:.0f} GFLOP/s on {len(jax.devices())} devices")
@@ -67,5 +98,12 @@ def main() -> None:
                     f"{share / peer_share:.2f} x {name} ({peer:,.0f} steps/s at 64), {speed / peer:.2f} x in steps/s",
                     flush=True,
                 )
+    before = 0.0
+    seconds = phases("mpe-spread-3ag", RunShape(num_envs=64))
+    whole = seconds["gradient steps"]
+    print("an update of mpe-spread-3ag, 64 environments:")
+    for name, until in seconds.items():
+        print(f"  {name:22} {1e3 * (until - before):7.0f} ms {(until - before) / whole:5.0%}")
+        before = until
     peak_after = peak_gflops()
     print(f"matrix multiplication again: {peak_after:.0f} GFLOP/s ({peak_after / peak:.2f} x: 1 on a quiet machine)")

@@ -1,5 +1,7 @@
 """Ended environments draw their starts from a pool, each its own; the others go on."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,30 +13,31 @@ from tests.probes import Counter
 ENV = Counter(lengths=(3, 5))
 
 
+def with_ids(state, observation, ids, time=0):
+    """The same moments with other episode ids."""
+    return (
+        state._replace(time=state.time + time, episode=jnp.array(ids)),
+        observation._replace(state=observation.state.at[:, 1].set(jnp.array(ids, jnp.float32))),
+    )
+
+
+@functools.cache
+def resets(num_envs):
+    return jax.jit(jax.vmap(ENV.reset))(jax.random.split(jax.random.key(9), num_envs))
+
+
 def episodes(num_envs):
     """Environments with ids from 1000 on, which no start has, at time 2."""
-    ids = 1000 + jnp.arange(num_envs)
-    state, observation = jax.vmap(ENV.reset)(jax.random.split(jax.random.key(9), num_envs))
-    state = state._replace(time=state.time + 2, episode=ids)
-    return state, observation._replace(
-        local=observation.local.at[:, :, 1].set(ids[:, None]), state=observation.state.at[:, 1].set(ids)
-    )
+    return with_ids(*resets(num_envs), np.arange(1000, 1000 + num_envs), time=2)
 
 
-def numbered(num_starts):
+def numbered(num_starts, num_drawn=0):
     """A pool whose starts have the ids 0, 1, 2 ..."""
-    starts = make_starts(ENV, jax.random.key(0), num_starts)
-    ids = jnp.arange(num_starts)
-    return starts._replace(
-        state=starts.state._replace(episode=ids),
-        observation=starts.observation._replace(state=starts.observation.state.at[:, 1].set(ids)),
-    )
+    return Starts(*with_ids(*resets(num_starts), np.arange(num_starts)), jnp.int32(num_drawn))
 
 
 def draw(starts, is_end):
-    is_end = jnp.array(is_end)
-    state, observation = episodes(len(is_end))
-    return begin_where(is_end, starts, state, observation)
+    return jax.jit(begin_where)(jnp.array(is_end), starts, *episodes(len(is_end)))
 
 
 def test_ended_environments_take_the_next_starts_in_order_and_the_others_go_on():
@@ -50,31 +53,31 @@ def test_ended_environments_take_the_next_starts_in_order_and_the_others_go_on()
 
 
 def test_nothing_is_drawn_when_nothing_ends():
-    before = numbered(3)
-    starts, state, observation = draw(before, [False] * 4)
-    jax.tree.map(np.testing.assert_array_equal, (state, observation), episodes(4))
+    before = numbered(8)
+    starts, state, observation = draw(before, [False] * 5)
+    jax.tree.map(np.testing.assert_array_equal, (state, observation), episodes(5))
     jax.tree.map(np.testing.assert_array_equal, starts, before)
 
 
 def test_a_dry_pool_is_gone_through_again():
-    starts, state, _ = draw(numbered(3)._replace(num_drawn=jnp.int32(2)), [True, True, False, True, True])
+    starts, state, _ = draw(numbered(3, num_drawn=2), [True, True, False, True, True])
     np.testing.assert_array_equal(state.episode, [2, 0, 1002, 1, 2])
     assert starts.num_drawn == 6
 
 
 def test_every_part_of_a_start_is_taken_together():
-    starts = make_starts(ENV, jax.random.key(0), 4)
-    _, state, observation = begin_where(jnp.ones(4, bool), starts, *episodes(4))
+    starts = numbered(5)
+    _, state, observation = draw(starts, [True] * 5)
     jax.tree.map(np.testing.assert_array_equal, (state, observation), (starts.state, starts.observation))
 
 
 def test_starts_are_resets_of_the_environment_itself():
     key = jax.random.key(3)
-    starts = make_starts(ENV, key, 5)
+    starts = jax.jit(lambda key: make_starts(ENV, key, 5))(key)
     assert isinstance(starts, Starts)
     assert starts.num_drawn == 0
-    expected = [ENV.reset(k) for k in jax.random.split(key, 5)]
-    stacked = jax.tree.map(lambda *x: jnp.stack(x), *expected)
+    expected = [jax.jit(ENV.reset)(k) for k in jax.random.split(key, 5)]
+    stacked = jax.tree.map(lambda *x: np.stack(x), *expected)
     jax.tree.map(np.testing.assert_array_equal, (starts.state, starts.observation), stacked)
 
 

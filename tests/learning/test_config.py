@@ -1,6 +1,7 @@
 """Every wrong input is named, with what is allowed; the schedule; plain data and back."""
 
 import dataclasses
+import itertools
 import json
 import math
 
@@ -128,7 +129,7 @@ def test_bounds(objective, trust_region, lower, upper):
         ("mars", {"b_upper": math.inf}, ["b_upper=inf", "finite"]),
         ("mars", {"b_lower": math.nan}, ["b_lower=nan"]),
         ("mars", {"epsilon": 0.2}, ["'epsilon'", "'b_lower', 'b_upper'"]),  # another objective's parameter
-        ("mapo", {}, ["'mapo'", "Closest: 'mappo'"]),
+        ("mapp", {}, ["'mapp'", "Closest: 'mappo'"]),
     ],
 )
 def test_wrong_trust_regions_are_refused(objective, trust_region, parts):
@@ -185,7 +186,7 @@ def test_schedule_is_even_and_ends_with_the_last_update(num_updates, num_evaluat
     assert updates[0] == 0
     assert updates[-1] == num_updates
     assert len(updates) == min(num_updates, num_evaluations) + 1
-    gaps = [b - a for a, b in zip(updates, updates[1:], strict=False)]
+    gaps = [b - a for a, b in itertools.pairwise(updates)]
     assert max(gaps) - min(gaps) <= 1
 
 

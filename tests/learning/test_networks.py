@@ -10,7 +10,7 @@ import pytest
 
 from ratiosym.learning.networks import apply_actor, apply_critic, init_params
 from ratiosym.types import Observation
-from tests.learning.helpers import Drift
+from tests.learning.helpers import Drift, random_params
 
 HIDDEN, LENGTH, BATCH, AGENTS = 16, 5, 3, 2
 DISCRETE, CONTINUOUS = (
@@ -21,8 +21,9 @@ MEMORY = pytest.mark.parametrize("has_memory", [True, False], ids=["gru", "none"
 
 
 @functools.cache
-def first_params(spec, has_memory):
-    return jax.jit(init_params, static_argnums=(1, 2, 3))(jax.random.key(0), spec, HIDDEN, has_memory)
+def first_params(spec):
+    """As they are at first: with memory for discrete actions, without for continuous ones."""
+    return jax.jit(lambda key: init_params(key, spec, HIDDEN, spec is DISCRETE))(jax.random.key(0))
 
 
 def example(spec, carry_size):
@@ -50,7 +51,7 @@ act, judge = jax.jit(apply_actor), jax.jit(apply_critic)
 @SPECS
 @MEMORY
 def test_shapes(spec, has_memory):
-    params = first_params(spec, has_memory)
+    params = random_params(spec, HIDDEN, has_memory)
     carry_size = HIDDEN if has_memory else 0
     observation, is_start, actor_carry, critic_carry = example(spec, carry_size)
     policy, carries = act(params.actor, observation, is_start, actor_carry)
@@ -64,24 +65,23 @@ def test_shapes(spec, has_memory):
 
 
 @SPECS
-@MEMORY
-def test_first_gains(spec, has_memory):
-    params = first_params(spec, has_memory)
+def test_first_gains(spec):
+    params = first_params(spec)
     for network, head_gain in ((params.actor.network, 0.01), (params.critic, 1.0)):
         for layer, gain in ((network.torso, 2**0.5), (network.body, 2**0.5), (network.head, head_gain)):
             kernel = np.asarray(layer.kernel) / gain
             gram = kernel.T @ kernel if kernel.shape[0] >= kernel.shape[1] else kernel @ kernel.T
             np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-5)
             assert not layer.bias.any()
-        assert (network.memory is not None) == has_memory
+        assert (network.memory is not None) == (spec is DISCRETE)
     assert not params.actor.scale.any()
     assert not np.allclose(params.actor.network.body.kernel, params.critic.body.kernel)
 
 
 @SPECS
 def test_first_policy_is_close_to_uniform(spec):
-    params = first_params(spec, True)
-    observation, is_start, carry, _ = example(spec, HIDDEN)
+    params = first_params(spec)
+    observation, is_start, carry, _ = example(spec, HIDDEN if spec is DISCRETE else 0)
     policy, _ = act(params.actor, observation, is_start, carry)
     if spec is DISCRETE:
         p = jax.nn.softmax(policy.logits)
@@ -95,7 +95,7 @@ def test_first_policy_is_close_to_uniform(spec):
 @SPECS
 @MEMORY
 def test_one_step_after_another_is_the_whole_sequence(spec, has_memory):
-    params = first_params(spec, has_memory)
+    params = random_params(spec, HIDDEN, has_memory)
     observation, is_start, carry, critic_carry = example(spec, HIDDEN if has_memory else 0)
     whole, carries = act(params.actor, observation, is_start, carry)
     values, critic_carries = judge(params.critic, observation.state, is_start, critic_carry)
@@ -112,7 +112,7 @@ def test_one_step_after_another_is_the_whole_sequence(spec, has_memory):
 
 
 def test_memory_reaches_the_outputs_until_a_start():
-    params = first_params(DISCRETE, True)
+    params = random_params(DISCRETE, HIDDEN, has_memory=True)
     observation, is_start, carry, critic_carry = example(DISCRETE, HIDDEN)
     is_start = jnp.zeros_like(is_start).at[2].set(True)
 
@@ -128,7 +128,7 @@ def test_memory_reaches_the_outputs_until_a_start():
 
 @SPECS
 def test_agents_share_one_network_and_do_not_see_each_other(spec):
-    params = first_params(spec, True)
+    params = random_params(spec, HIDDEN, has_memory=True)
     observation, is_start, carry, _ = example(spec, HIDDEN)
     policy, carries = act(params.actor, observation, is_start, carry)
     swapped = observation._replace(local=observation.local[..., ::-1, :], legal=observation.legal[..., ::-1, :])

@@ -3,10 +3,11 @@
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal, Union
+from typing import Annotated, Any, Literal, Union
 
 import tyro
 
+from ratiosym.envs.tasks import TASKS
 from ratiosym.experiments.presets import PRESETS, preset
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion, option
 from ratiosym.objectives import OBJECTIVES
@@ -100,20 +101,24 @@ class Train:
 
     def check_resume(self) -> int | None:
         """A resumed run has its settings; only its budget may be changed."""
-        default = Train.of_preset(self.preset, self.task or "")
+        default = dataclasses.replace(Train.of_preset(self.preset, self.task or ""), preset="cpu")
         allowed = ("resume", "steps", "wandb", "coordinator", "num_processes", "process_id")
-        changed = [
-            f.name
-            for f in dataclasses.fields(self)
-            if f.name not in allowed and getattr(self, f.name) != getattr(default, f.name)
-        ]
+        own, before = self.flat(), default.flat()
+        changed = [name for name in own if name not in allowed and own[name] != before[name]]
         if changed:
             names = ", ".join("TASK" if n == "task" else option(n) for n in changed)
             raise InputError(
-                f"--resume takes its settings from the run's config.json, but {names} was given too. Leave it out; "
+                f"--resume takes its settings from the run's config.json, but there is also {names}. Leave that out; "
                 f"only --steps may be given, to train for longer."
             )
-        return None if self.steps == default.steps else self.steps
+        return self.steps or None
+
+    def flat(self) -> dict[str, Any]:
+        """All options by name."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        for part in ("trust_region", "hyperparameters", "shape"):
+            values |= dataclasses.asdict(values.pop(part))
+        return values
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,7 @@ class Tasks:
     def run(self) -> None:
         """Print the table."""
         from ratiosym.cli.display import show_tasks
-        from ratiosym.envs.tasks import TASKS, make
+        from ratiosym.envs.tasks import make
 
         rows = []
         for task in TASKS.values():
@@ -251,7 +256,9 @@ def parse(arguments: list[str]) -> Train | Evaluate | Tasks | Figures | Demo | D
         return (command.__doc__ or "").splitlines()[0] if is_overview else None
 
     if arguments[:1] == ["train"]:
-        train = Train.of_preset(find_preset(arguments), next((a for a in arguments[1:2] if a[0] != "-"), ""))
+        train = Train.of_preset(find_preset(arguments), next((a for a in arguments if a in TASKS), ""))
+        if any(a.split("=")[0] == "--resume" for a in arguments):
+            train = dataclasses.replace(train, steps=0)  # the run's own budget, unless another one is given
     commands = [
         Annotated[Train, tyro.conf.subcommand("train", default=train or Train(), description=about(Train))],
         *(

@@ -92,15 +92,14 @@ class _View:
 
 def show_summaries(runs: Sequence[Run]) -> None:
     """What came out of each run."""
-    table = Table(title=f"{runs[0].config.task}", title_justify="left")
-    for column in ("objective", "seed", "before", "after", "best", "absolute", "steps", "steps/s"):
-        table.add_column(column, justify="left" if column == "objective" else "right", no_wrap=True)
+    table = Table(title=f"{runs[0].config.task} {runs[0].config.objective}", title_justify="left")
+    for column in ("seed", "before", "after", "best", "absolute", "steps", "steps/s"):
+        table.add_column(column, justify="right", no_wrap=True)
     for run in runs:
         s = run.summary
         absolute = s["absolute_metric"]
         error = absolute["std_return"] / absolute["episodes"] ** 0.5
         table.add_row(
-            s["objective"],
             str(s["seed"]),
             f"{s['first_return']:.2f}",
             f"{s['final_return']:.2f}",

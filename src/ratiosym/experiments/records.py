@@ -32,11 +32,14 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file under another name, make sure it is on disk, then put it in place."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(temporary, "wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -153,12 +156,13 @@ def processor_name() -> str:
 class Trackers:
     """TensorBoard events beside the files, and Weights & Biases if asked for."""
 
-    def __init__(self, directory: Path, config: dict[str, Any], from_steps: int, wandb_project: str | None) -> None:
+    def __init__(self, directory: Path, config: dict[str, Any], first_step: int, wandb_project: str | None) -> None:
         from tensorboardX import SummaryWriter
 
-        purge_step = from_steps + 1 if from_steps else None  # hide what a killed run wrote after its checkpoint
-        self._board = SummaryWriter(str(directory / "tensorboard"), purge_step=purge_step)
+        events = directory / "tensorboard"
+        purge_step = first_step if events.exists() else None  # hide what a killed run wrote after its checkpoint
         self._run = start_wandb(directory, config, wandb_project) if wandb_project else None
+        self._board = SummaryWriter(str(events), purge_step=purge_step)
 
     def add(self, group: str, row: Row) -> None:
         """One row of a table, at its number of environment steps."""
@@ -177,10 +181,7 @@ class Trackers:
 
 def start_wandb(directory: Path, config: dict[str, Any], project: str) -> Any:
     """A run on Weights & Biases; the same one again after a resume."""
-    try:
-        import wandb
-    except ImportError:
-        raise InputError("--wandb needs the library wandb. Install it with: pip install 'ratiosym[wandb]'") from None
+    wandb = import_wandb()
     identity = directory / "wandb.id"
     if not identity.exists():
         write_whole(identity, secrets.token_hex(4))
@@ -192,4 +193,14 @@ def start_wandb(directory: Path, config: dict[str, Any], project: str) -> Any:
         dir=directory,
         config=config,
         settings=settings,
+        reinit="create_new",  # seeds side by side have a run each
     )
+
+
+def import_wandb() -> Any:
+    """The library, or how to get it."""
+    try:
+        import wandb
+    except ImportError:
+        raise InputError("--wandb needs the library wandb. Install it with: pip install 'ratiosym[wandb]'") from None
+    return wandb

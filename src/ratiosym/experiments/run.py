@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -16,7 +17,7 @@ from ratiosym.experiments.presets import configure
 from ratiosym.experiments.records import Row, Trackers
 from ratiosym.learning import checkpoint
 from ratiosym.learning.config import RunConfig, RunShape
-from ratiosym.learning.devices import keep_programs
+from ratiosym.learning.devices import agree, keep_programs
 from ratiosym.learning.evaluate import Episodes
 from ratiosym.learning.learner import TrainState, to_host
 from ratiosym.learning.networks import init_params
@@ -24,6 +25,7 @@ from ratiosym.learning.policy import Policy
 from ratiosym.learning.train import (
     Evaluated,
     Finished,
+    NonFiniteLoss,
     Updated,
     absolute_metric,
     make_learner,
@@ -62,6 +64,14 @@ class Run:
     evaluations: list[Row] = field(default_factory=list)
     training: list[Row] = field(default_factory=list)
     summary: dict[str, Any] = field(default_factory=dict)
+
+    def write_budget(self) -> None:
+        """A budget that was raised goes into config.json, and the summary of the smaller one goes away."""
+        path = self.directory / "config.json"
+        details = records.read_json(path)
+        if details["config"] != self.config.to_dict():
+            (self.directory / "summary.json").unlink(missing_ok=True)
+            records.write_json(path, {**details, "config": self.config.to_dict()})
 
     def write_curves(self) -> None:
         """Both tables, whole."""
@@ -112,21 +122,48 @@ def start(
     wandb: str | None = None,
 ) -> list[Run]:
     """A new run. The directory must not hold anything yet."""
-    config.validate()
     if num_seeds < 1:
         raise InputError(f"--num-seeds is {num_seeds}; it must be at least 1.")
-    env = make(config.task)
     out = Path(out)
-    check_free(out)
     runs = [
         Run(out if num_seeds == 1 else out / f"seed-{seed}", dataclasses.replace(config, seed=seed))
         for seed in range(config.seed, config.seed + num_seeds)
     ]
-    if jax.process_index() == 0:
-        for run in runs:
-            details = {"config": run.config.to_dict(), "spec": spec_to_dict(env.spec), **records.provenance()}
-            records.write_json(run.directory / "config.json", details)
+    for run in runs:
+        run.config.validate()
+    env = make(config.task)
+    if wandb:
+        records.import_wandb()
+    on_first_process(partial(occupy, out, runs, env.spec))
     return keep(runs, None, 0, on_progress, wandb)
+
+
+def occupy(out: Path, runs: list[Run], spec: EnvSpec) -> None:
+    """Make a directory the place of these runs, unless it holds something already."""
+    provenance = records.provenance()
+    try:
+        check_free(out)
+        for run in runs:
+            details = {"config": run.config.to_dict(), "spec": spec_to_dict(spec), **provenance}
+            records.write_json(run.directory / "config.json", details)
+    except OSError as error:
+        raise InputError(
+            f"'{out}' cannot be written ({error.strerror}). Choose another --out, in a directory of yours."
+        ) from None
+
+
+def on_first_process(action: Callable[[], None]) -> None:
+    """Do something once, on the first of several processes. If it fails there, every process stops."""
+    failure: InputError | None = None
+    if jax.process_index() == 0:
+        try:
+            action()
+        except InputError as error:
+            failure = error
+    if not agree(failure is None) and failure is None:
+        failure = InputError("Process 0 could not begin; its message says why.")
+    if failure is not None:
+        raise failure
 
 
 def check_free(out: Path) -> None:
@@ -147,8 +184,8 @@ def run_directories(directory: Path) -> list[Path]:
     """The run in a directory, or the runs of seeds side by side."""
     if (directory / "config.json").exists():
         return [directory]
-    seeds = [p for p in directory.glob("seed-*") if (p / "config.json").exists()]
-    return sorted(seeds, key=lambda p: int(p.name.removeprefix("seed-")))
+    seeds = {p.name.removeprefix("seed-"): p for p in directory.glob("seed-*") if (p / "config.json").exists()}
+    return [seeds[name] for name in sorted(filter(str.isdecimal, seeds), key=int)]
 
 
 def read_config(directory: Path) -> RunConfig:
@@ -169,6 +206,8 @@ def resume(
 
     ``steps`` gives the run a larger budget than it had; evaluations keep their distance.
     """
+    if wandb:
+        records.import_wandb()
     directory = Path(directory)
     directories = run_directories(directory)
     if not directories:
@@ -196,20 +235,15 @@ def resume(
 
 
 def extend(run: Run, steps: int) -> Run:
-    """A larger budget for a run on disk, written into its config.json."""
+    """A larger budget for a run on disk."""
     old = run.config
     if steps < old.steps:
         raise InputError(
             f"--steps {steps:,} is less than the {old.steps:,} this run was made for. Leave --steps out to finish it, "
             f"or give it more."
         )
-    config = dataclasses.replace(
-        old, steps=steps, num_evaluations=max(1, round(old.num_evaluations * steps / old.steps))
-    )
-    details = records.read_json(run.directory / "config.json")
-    if jax.process_index() == 0:
-        records.write_json(run.directory / "config.json", {**details, "config": config.to_dict()})
-    return Run(run.directory, config)
+    num_evaluations = max(1, round(old.num_evaluations * steps / old.steps))
+    return Run(run.directory, dataclasses.replace(old, steps=steps, num_evaluations=num_evaluations))
 
 
 def check_origin(run: Run, found: checkpoint.Checkpoint) -> None:
@@ -239,8 +273,11 @@ def keep(
     learner = make_learner(env, config, len(seeds))
     state = None if checkpoints is None else checkpoint.restore(learner, checkpoints)
     is_writer = jax.process_index() == 0
-    from_steps = update * config.shape.steps_per_update
-    trackers = [Trackers(r.directory, r.config.to_dict(), from_steps, wandb) for r in runs] if is_writer else []
+    if is_writer:
+        for run in runs:
+            run.write_budget()
+    first_step = 0 if checkpoints is None else update * config.shape.steps_per_update + 1
+    trackers = [Trackers(r.directory, r.config.to_dict(), first_step, wandb) for r in runs] if is_writer else []
     began = last_saved = monotonic()
     on_progress(Progress(config, seeds, update, evaluations=[r.evaluations[-1] for r in runs] if update else None))
     try:
@@ -258,7 +295,8 @@ def keep(
                 for tracker, row in zip(trackers, rows, strict=bool(trackers)):
                     tracker.add("evaluation", row)
                 is_last = event.update == config.num_updates
-                if is_last or event.update == 0 or monotonic() - last_saved >= CHECKPOINT_SECONDS:
+                # Clocks differ: the first process says when, for a state is gathered from all of them.
+                if is_last or event.update == 0 or agree(monotonic() - last_saved >= CHECKPOINT_SECONDS):
                     save(runs, event.state, event.update, env.spec, is_writer)
                     last_saved = monotonic()
                 if is_writer:
@@ -270,6 +308,11 @@ def keep(
                     run.summary = summarise(run, episodes, monotonic() - began)
                     if is_writer:
                         records.write_json(run.directory / "summary.json", run.summary)
+    except NonFiniteLoss:
+        if is_writer:
+            for run in runs:
+                run.write_curves()  # up to the last good update, to see what grew
+        raise
     finally:
         for tracker in trackers:
             tracker.close()
@@ -332,11 +375,16 @@ def summarise(run: Run, episodes: Episodes, seconds: float) -> dict[str, Any]:
 
 def load_policy(directory: str | Path, which: str = "best") -> Policy:
     """The policy of a run: its best parameters so far, or the ``last`` ones."""
-    if which not in ("best", "last"):
-        raise InputError(f"which='{which}'; it must be 'best' or 'last'.")
+    check_which(which)
     found, config, spec = load_run(Path(directory))
     params = load_params(found, config.shape, spec, which)
     return Policy(params.actor, spec, config.shape.carry_size)
+
+
+def check_which(which: str) -> None:
+    """Whether such parameters are in a checkpoint."""
+    if which not in ("best", "last"):
+        raise InputError(f"which='{which}'; it must be 'best' or 'last'.")
 
 
 def load_run(directory: Path) -> tuple[checkpoint.Checkpoint, RunConfig, EnvSpec]:
@@ -361,6 +409,7 @@ def evaluate(directory: str | Path, num_episodes: int = 320, which: str = "best"
     """Fresh episodes with a trained policy, sampled as in the paper."""
     if num_episodes < 1:
         raise InputError(f"--episodes is {num_episodes}; it must be at least 1.")
+    check_which(which)
     keep_programs()
     found, config, _ = load_run(Path(directory))
     env = make(config.task)

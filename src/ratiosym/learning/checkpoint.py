@@ -1,10 +1,11 @@
 """Save and restore everything a run is: parameters, optimiser, environments, carries, keys, best parameters, curves.
 
 One checkpoint is one directory, ``checkpoint/<update>/``, of one seed. It appears whole or not at all, holds no
-absolute path, and carries a checksum of its arrays.
+absolute path, and carries a checksum.
 """
 
 import hashlib
+import json
 import logging
 import os
 import shutil
@@ -22,6 +23,8 @@ from ratiosym.types import InputError
 
 FORMAT = 1
 NUM_KEPT = 2  # seeds side by side may be killed one checkpoint apart; the one before is then common to all
+
+UNFINISHED = ".writing-"  # begins the name of what is not, or no longer, a checkpoint
 
 Curves = dict[str, dict[str, np.ndarray]]  # table -> column -> values
 
@@ -47,19 +50,28 @@ def save(directory: Path, update: int, state: PyTree, curves: Curves, meta: dict
     arrays |= {f"curves/{table}/{name}": x for table, columns in curves.items() for name, x in columns.items()}
     # Zero-size arrays carry nothing but their shape, which the program knows.
     arrays = {name: x for name, x in arrays.items() if x.size}
-    meta = {"format": FORMAT, "update": update, **meta, "checksum": checksum(arrays)}
-    final, temporary = directory / str(update), (directory / f".writing-{update}").absolute()
-    shutil.rmtree(temporary, ignore_errors=True)
+    meta = {"format": FORMAT, "update": update, **meta}
+    meta["checksum"] = checksum(arrays, meta)
+    for unfinished in directory.glob(f"{UNFINISHED}*"):  # of a save that was interrupted
+        shutil.rmtree(unfinished)
+    final, temporary = directory / str(update), (directory / f"{UNFINISHED}{update}").absolute()
     with checkpointer() as writer:
         writer.save(
             temporary,
             args=ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta)),
         )
     if final.exists():  # from before a resume: the same numbers
-        shutil.rmtree(final)
+        discard(final)
     os.replace(temporary, final)
     for old in updates(directory)[:-NUM_KEPT]:
-        shutil.rmtree(directory / str(old))
+        discard(directory / str(old))
+
+
+def discard(path: Path) -> None:
+    """Remove a checkpoint; interrupted halfway, what is left of it does not look like one."""
+    remains = path.with_name(f"{UNFINISHED}{path.name}-old")
+    os.replace(path, remains)
+    shutil.rmtree(remains)
 
 
 def checkpointer() -> Any:
@@ -89,7 +101,6 @@ def load(directory: Path, update: int | None = None) -> Checkpoint:
     """Read a checkpoint, the newest unless said otherwise; CheckpointError where that cannot be done."""
     import orbax.checkpoint as ocp
 
-    logging.getLogger("absl").setLevel(logging.ERROR)
     present = updates(directory)
     if not present:
         raise CheckpointError(
@@ -97,28 +108,32 @@ def load(directory: Path, update: int | None = None) -> Checkpoint:
             f"evaluation; 'ratiosym train TASK --out DIR' makes one."
         )
     path = directory / str(present[-1] if update is None else update)
-    try:
-        with checkpointer() as reader:
-            found = reader.restore(
-                path.absolute(),
-                args=ocp.args.Composite(state=ocp.args.StandardRestore(), meta=ocp.args.JsonRestore()),
-            )
-        meta, arrays = dict(found["meta"]), {k: np.asarray(v) for k, v in found["state"].items()}
-        is_whole = meta.get("checksum") == checksum(arrays)
-    except Exception as error:
-        raise CheckpointError(damaged(path, f"{type(error).__name__} while reading it")) from error
+    meta = read(path, "meta", ocp.args.JsonRestore())
     if meta.get("format") != FORMAT:
         raise CheckpointError(
             f"The checkpoint '{path}' has format {meta.get('format')!r}; this version of ratiosym reads format "
             f"{FORMAT}. Use the version that wrote it (config.json names it), or start a new run."
         )
-    if not is_whole:
+    arrays = {name: np.asarray(x) for name, x in read(path, "state", ocp.args.StandardRestore()).items()}
+    if meta.pop("checksum", None) != checksum(arrays, meta):
         raise CheckpointError(damaged(path, "its checksum does not match"))
     curves: Curves = {}
     for name in [n for n in arrays if n.startswith("curves/")]:
         _, table, column = name.split("/")
         curves.setdefault(table, {})[column] = arrays.pop(name)
     return Checkpoint(arrays, curves, meta)
+
+
+def read(path: Path, item: str, how: Any) -> dict[str, Any]:
+    """One part of a checkpoint, or CheckpointError."""
+    import orbax.checkpoint as ocp
+
+    logging.getLogger("absl").setLevel(logging.ERROR)
+    try:
+        with checkpointer() as reader:
+            return dict(reader.restore(path.absolute(), args=ocp.args.Composite(**{item: how}))[item])
+    except Exception as error:
+        raise CheckpointError(damaged(path, f"{type(error).__name__} while reading it")) from error
 
 
 def damaged(path: Path, reason: str) -> str:
@@ -180,9 +195,9 @@ def path_name(path: Any) -> str:
     return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
-def checksum(arrays: dict[str, np.ndarray]) -> str:
-    """SHA-256 over names, types, shapes and bytes."""
-    digest = hashlib.sha256()
+def checksum(arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> str:
+    """SHA-256 over names, types, shapes and bytes, and what is said of them."""
+    digest = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
     for name in sorted(arrays):
         x = np.ascontiguousarray(arrays[name])
         digest.update(f"{name} {x.dtype} {x.shape}".encode())

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import jax
+import numpy as np
 
 from ratiosym.types import InputError
 
@@ -39,7 +40,32 @@ def start_jax(coordinator: str | None = None, num_processes: int | None = None, 
                 "Several hosts need all three of --coordinator HOST:PORT, --num-processes N and --process-id I "
                 "(0 to N - 1, another one for each process)."
             )
+        check_hosts(coordinator, num_processes, process_id)  # type: ignore[arg-type]
         jax.distributed.initialize(coordinator, num_processes, process_id)
+        agree(True)  # connects the processes, which has a time limit: now, not when one of them has compiled
+
+
+def check_hosts(coordinator: str, num_processes: int, process_id: int) -> None:
+    """Raise InputError for numbers that JAX would wait for or stumble over."""
+    host, _, port = coordinator.rpartition(":")
+    if not host or not port.isdecimal():
+        raise InputError(f"--coordinator is '{coordinator}'; it must be HOST:PORT, as in 127.0.0.1:9911.")
+    if num_processes < 1:
+        raise InputError(f"--num-processes is {num_processes}; it must be at least 1.")
+    if not 0 <= process_id < num_processes:
+        raise InputError(
+            f"--process-id is {process_id}; with --num-processes {num_processes} it must be from 0 to "
+            f"{num_processes - 1}, another one for each process."
+        )
+
+
+def agree(is_well: bool) -> bool:
+    """What the first process says, on every process."""
+    if jax.process_count() == 1:
+        return is_well
+    from jax.experimental import multihost_utils
+
+    return bool(multihost_utils.broadcast_one_to_all(np.int32(is_well)))
 
 
 def keep_programs() -> None:

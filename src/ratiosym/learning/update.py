@@ -242,7 +242,7 @@ def descend(
     params: PyTree, gradient: PyTree, adam: Any, learning_rate: float, hyperparameters: Hyperparameters
 ) -> tuple[PyTree, Any, Float[Array, ""]]:
     """Clip by global norm, then Adam; no decay. Also the norm before clipping."""
-    norm = optax.global_norm(gradient)
+    norm = optax.tree.norm(gradient)
     scale = jnp.minimum(1.0, hyperparameters.max_grad_norm / jnp.maximum(norm, 1e-30))
     step, adam = ADAM.update(jax.tree.map(lambda g: g * scale, gradient), adam)
     return jax.tree.map(lambda p, s: p - learning_rate * s, params, step), adam, norm

@@ -42,6 +42,8 @@ def draw_runs(directories: Sequence[Path], path: Path) -> list[Path]:
 def over_seeds(tables: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Extremes over seeds at each update, the other columns of the seeds in the mean."""
     length = min(len(t["steps"]) for t in tables)
+    if any(not np.array_equal(t["steps"][:length], tables[0]["steps"][:length]) for t in tables):
+        raise InputError("Runs of one objective have updates of different sizes; draw them in separate figures.")
     stacked = {name: np.stack([t[name][:length] for t in tables]) for name in tables[0]}
     return {
         name: x.min(0) if name.endswith("ratio_min") else x.max(0) if name.endswith("ratio_max") else x.mean(0)
