@@ -3,11 +3,11 @@
 import jax
 import pytest
 
-from ratiosym.learning.devices import keep_programs
+from ratiosym.learning.devices import start_jax
 
-keep_programs()
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
+start_jax()  # as the command line does, so that processes which tests start find their programs compiled
 
 
 @pytest.fixture

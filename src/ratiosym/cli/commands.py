@@ -220,7 +220,7 @@ class Demo:
     """Where runs and pictures go; a demo that was there before is taken up again or left as it is."""
     task: str = "mpe-spread-3ag"
     """What to learn."""
-    steps: int = 800_000
+    steps: int = 600_000
     """Environment steps for each of the two."""
 
     def run(self) -> None:

@@ -10,8 +10,14 @@ from ratiosym.experiments.presets import configure
 from ratiosym.experiments.run import resume, run_directories, start
 from ratiosym.report.runs import draw_runs
 
-# Equal for both: a larger step than the default, so that a few minutes show something.
-SETTINGS = {"actor_learning_rate": 1e-3, "critic_learning_rate": 1e-3, "num_evaluations": 20}
+# Equal for both: small rollouts and a larger step than the defaults, so that a few minutes show something.
+SETTINGS = {
+    "num_envs": 32,
+    "rollout_length": 64,
+    "actor_learning_rate": 1e-3,
+    "critic_learning_rate": 1e-3,
+    "num_evaluations": 20,
+}
 
 
 def run_demo(out: Path, task: str, steps: int) -> None:

@@ -31,7 +31,7 @@ Row = dict[str, float]
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file under another name, make sure it is on disk, then put it in place."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.writing")  # one that was left behind is overwritten
     try:
         with open(temporary, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
@@ -176,7 +176,7 @@ class Trackers:
         """Write what is still in memory."""
         self._board.close()
         if self._run is not None:
-            self._run.finish(quiet=True)
+            self._run.finish()
 
 
 def start_wandb(directory: Path, config: dict[str, Any], project: str) -> Any:

@@ -1,7 +1,7 @@
 """Save and restore everything a run is: parameters, optimiser, environments, carries, keys, best parameters, curves.
 
-One checkpoint is one directory, ``checkpoint/<update>/``, of one seed. It appears whole or not at all, holds no
-absolute path, and carries a checksum.
+One checkpoint is one directory, ``checkpoint/<update>/``, of one seed. It appears whole or not at all, can be
+moved, and lists its files with their checksums.
 """
 
 import hashlib
@@ -24,6 +24,7 @@ from ratiosym.types import InputError
 FORMAT = 1
 NUM_KEPT = 2  # seeds side by side may be killed one checkpoint apart; the one before is then common to all
 
+LISTING = "files.json"
 UNFINISHED = ".writing-"  # begins the name of what is not, or no longer, a checkpoint
 
 Curves = dict[str, dict[str, np.ndarray]]  # table -> column -> values
@@ -38,7 +39,7 @@ class Checkpoint(NamedTuple):
 
     arrays: dict[str, np.ndarray]  # the state of one seed, by path
     curves: Curves
-    meta: dict[str, Any]  # format, update, config, spec
+    meta: dict[str, Any]  # update, config, spec
 
 
 def save(directory: Path, update: int, state: PyTree, curves: Curves, meta: dict[str, Any]) -> None:
@@ -50,8 +51,7 @@ def save(directory: Path, update: int, state: PyTree, curves: Curves, meta: dict
     arrays |= {f"curves/{table}/{name}": x for table, columns in curves.items() for name, x in columns.items()}
     # Zero-size arrays carry nothing but their shape, which the program knows.
     arrays = {name: x for name, x in arrays.items() if x.size}
-    meta = {"format": FORMAT, "update": update, **meta}
-    meta["checksum"] = checksum(arrays, meta)
+    meta = {"update": update, **meta}
     for unfinished in directory.glob(f"{UNFINISHED}*"):  # of a save that was interrupted
         shutil.rmtree(unfinished)
     final, temporary = directory / str(update), (directory / f"{UNFINISHED}{update}").absolute()
@@ -60,6 +60,8 @@ def save(directory: Path, update: int, state: PyTree, curves: Curves, meta: dict
             temporary,
             args=ocp.args.Composite(state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta)),
         )
+    listing = {"format": FORMAT, "files": checksums(temporary)}
+    (temporary / LISTING).write_text(json.dumps(listing, indent=2))
     if final.exists():  # from before a resume: the same numbers
         discard(final)
     os.replace(temporary, final)
@@ -101,6 +103,7 @@ def load(directory: Path, update: int | None = None) -> Checkpoint:
     """Read a checkpoint, the newest unless said otherwise; CheckpointError where that cannot be done."""
     import orbax.checkpoint as ocp
 
+    logging.getLogger("absl").setLevel(logging.ERROR)
     present = updates(directory)
     if not present:
         raise CheckpointError(
@@ -108,15 +111,16 @@ def load(directory: Path, update: int | None = None) -> Checkpoint:
             f"evaluation; 'ratiosym train TASK --out DIR' makes one."
         )
     path = directory / str(present[-1] if update is None else update)
-    meta = read(path, "meta", ocp.args.JsonRestore())
-    if meta.get("format") != FORMAT:
-        raise CheckpointError(
-            f"The checkpoint '{path}' has format {meta.get('format')!r}; this version of ratiosym reads format "
-            f"{FORMAT}. Use the version that wrote it (config.json names it), or start a new run."
-        )
-    arrays = {name: np.asarray(x) for name, x in read(path, "state", ocp.args.StandardRestore()).items()}
-    if meta.pop("checksum", None) != checksum(arrays, meta):
-        raise CheckpointError(damaged(path, "its checksum does not match"))
+    verify(path)
+    try:
+        with checkpointer() as reader:
+            found = reader.restore(
+                path.absolute(),
+                args=ocp.args.Composite(state=ocp.args.StandardRestore(), meta=ocp.args.JsonRestore()),
+            )
+    except Exception as error:
+        raise CheckpointError(damaged(path, f"{type(error).__name__} while reading it")) from error
+    meta, arrays = dict(found["meta"]), {name: np.asarray(x) for name, x in found["state"].items()}
     curves: Curves = {}
     for name in [n for n in arrays if n.startswith("curves/")]:
         _, table, column = name.split("/")
@@ -124,16 +128,23 @@ def load(directory: Path, update: int | None = None) -> Checkpoint:
     return Checkpoint(arrays, curves, meta)
 
 
-def read(path: Path, item: str, how: Any) -> dict[str, Any]:
-    """One part of a checkpoint, or CheckpointError."""
-    import orbax.checkpoint as ocp
-
-    logging.getLogger("absl").setLevel(logging.ERROR)
+def verify(path: Path) -> None:
+    """Raise CheckpointError unless all files are as they were written. Orbax fails loudly, or not at all."""
     try:
-        with checkpointer() as reader:
-            return dict(reader.restore(path.absolute(), args=ocp.args.Composite(**{item: how}))[item])
-    except Exception as error:
-        raise CheckpointError(damaged(path, f"{type(error).__name__} while reading it")) from error
+        listing = json.loads((path / LISTING).read_text())
+        number, files = listing["format"], listing["files"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise CheckpointError(damaged(path, f"{LISTING}: {type(error).__name__}")) from None
+    if number != FORMAT:
+        raise CheckpointError(
+            f"The checkpoint '{path}' has format {number!r}; this version of ratiosym reads format {FORMAT}. "
+            f"Use the version that wrote it (config.json names it), or start a new run."
+        )
+    found = checksums(path)
+    different = sorted(name for name in files if found.get(name) != files[name])
+    if different:
+        state = "has changed" if different[0] in found else "is missing"
+        raise CheckpointError(damaged(path, f"its file {different[0]} {state}"))
 
 
 def damaged(path: Path, reason: str) -> str:
@@ -195,11 +206,7 @@ def path_name(path: Any) -> str:
     return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
-def checksum(arrays: dict[str, np.ndarray], meta: dict[str, Any]) -> str:
-    """SHA-256 over names, types, shapes and bytes, and what is said of them."""
-    digest = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
-    for name in sorted(arrays):
-        x = np.ascontiguousarray(arrays[name])
-        digest.update(f"{name} {x.dtype} {x.shape}".encode())
-        digest.update(x.tobytes())
-    return digest.hexdigest()
+def checksums(path: Path) -> dict[str, str]:
+    """SHA-256 of every file of a checkpoint but the listing itself."""
+    files = (p for p in sorted(path.rglob("*")) if p.is_file() and p.name != LISTING)
+    return {p.relative_to(path).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}

@@ -1,0 +1,70 @@
+"""A run that kills itself, with SIGKILL: ``python -m tests.experiments.killed MOMENT DIRECTORY [NUM_SEEDS]``.
+
+It is the run of ``tests.runs``, with a checkpoint at every evaluation; a directory that holds it already is resumed.
+The moments:
+
+    start                   before anything has been evaluated or saved
+    update-N                after update N
+    evaluation-N            after the evaluation, the checkpoint and the tables of update N
+    appears:PATTERN         as soon as such a path is in the directory
+    instead-of:END          in place of moving a finished file or checkpoint to a path with this end
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+from threading import Thread
+from time import sleep
+
+from ratiosym.experiments import run
+from ratiosym.experiments.presets import configure
+from ratiosym.learning.devices import start_jax
+from tests.runs import SETTINGS, TASK
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def watch(moment, progress):
+    kind = "evaluation" if progress.evaluations else "update" if progress.rows else "start"
+    if moment in (kind, f"{kind}-{progress.update}"):
+        die()
+
+
+def wait_for(pattern, directory):
+    while not any(directory.glob(pattern)):
+        sleep(0.0002)
+    die()
+
+
+def replace_until(end, replace=os.replace):
+    def guarded(source, destination, **options):
+        if str(destination).endswith(end):
+            die()
+        return replace(source, destination, **options)
+
+    os.replace = guarded
+
+
+def main(moment, directory, num_seeds="1"):
+    directory, how, what = Path(directory), *moment.partition(":")[::2]
+    run.CHECKPOINT_SECONDS = 0.0
+    if how == "appears":
+        Thread(target=wait_for, args=(what, directory), daemon=True).start()
+    if how == "instead-of":
+        replace_until(what)
+    start_jax()
+
+    def on_progress(progress):
+        watch(moment, progress)
+
+    if run.run_directories(directory):
+        run.resume(directory, on_progress=on_progress)
+    else:
+        run.start(configure(TASK, **SETTINGS), directory, int(num_seeds), on_progress)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

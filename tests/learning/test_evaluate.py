@@ -1,0 +1,61 @@
+"""Whole episodes: returns, lengths and metrics as the environment means them, and nothing after an end."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ratiosym.learning.evaluate import run_episodes
+from ratiosym.learning.networks import apply_actor
+from tests.learning.helpers import assert_equal, random_params
+from tests.probes import Counter, Target
+
+
+@dataclass(frozen=True)
+class Haunted(Counter):
+    """A Counter whose rewards and metrics after the end of an episode are not numbers."""
+
+    lengths: tuple[int, ...] = (1, 3, 6)
+
+    def step(self, key, state, action):
+        length = jnp.array(self.lengths)[state.episode % len(self.lengths)]
+        is_after = state.time >= length
+        state, step = super().step(key, state, action)
+        haunt = lambda x: jnp.where(is_after, jnp.nan, x)  # noqa: E731
+        return state, step._replace(reward=haunt(step.reward), metrics=jax.tree.map(haunt, step.metrics))
+
+
+def play(env, keys, hidden_size=4, is_greedy=False):
+    actor = random_params(env.spec, hidden_size, has_memory=True).actor
+    return jax.jit(lambda keys: run_episodes(env, actor, keys, hidden_size, is_greedy))(keys)
+
+
+def test_returns_lengths_and_metrics_are_of_the_episode_and_not_of_what_comes_after():
+    env, keys = Haunted(), jax.random.split(jax.random.key(0), 20)
+    episodes = play(env, keys)
+    ids = np.asarray(episodes.metrics["episode"]).astype(int)
+    lengths = np.array(env.lengths)[ids % 3]
+    assert set(lengths) == {1, 3, 6}
+    np.testing.assert_array_equal(episodes.lengths, lengths)
+    np.testing.assert_array_equal(episodes.metrics["time"], lengths)  # as it stood at the last step
+    np.testing.assert_array_equal(episodes.returns, lengths * (lengths + 1) / 2)
+    assert len(np.unique(ids)) > 15  # each episode its own
+
+
+def test_an_episode_does_not_depend_on_its_neighbours():
+    keys = jax.random.split(jax.random.key(0), 20)
+    alone, others = play(Haunted(), keys[::5]), play(Haunted(), keys)
+    assert_equal(alone, jax.tree.map(lambda x: x[::5], others))
+
+
+def test_greedy_takes_the_likeliest_action_and_sampling_does_not():
+    env, keys = Target(), jax.random.split(jax.random.key(0), 6)
+    greedy, sampled = play(env, keys, is_greedy=True), play(env, keys)
+    target, observation = jax.vmap(lambda k: env.reset(jax.random.fold_in(k, 0)))(keys)
+    actor = random_params(env.spec, 4, has_memory=True).actor
+    sequence = jax.tree.map(lambda x: x[None], observation)
+    policy, _ = apply_actor(actor, sequence, jnp.ones((1, 6), bool), jnp.zeros((6, 2, 4)))
+    expected = -np.square(np.tanh(policy.mean[0, ..., 0]) - target).mean(-1)
+    np.testing.assert_allclose(greedy.returns, expected, rtol=1e-5)
+    assert np.abs(greedy.returns - sampled.returns).min() > 1e-4

@@ -1,0 +1,83 @@
+"""Every objective solves environments whose answer is known.
+
+Objectives of one surrogate share a program. Every day all seven solve Recall, which needs everything: memory,
+credit over time, rewards of each agent; the other probes are solved by MARS every day and by all when slow tests run.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ratiosym.learning.networks import apply_critic
+from ratiosym.objectives import OBJECTIVES
+from tests.learning.helpers import advance, make, start
+from tests.probes import ConstantReward, Matching, Recall, Target
+
+SHAPE = {"num_envs": 32, "rollout_length": 9, "num_epochs": 4, "num_minibatches": 2, "hidden_size": 16}
+# Other than the defaults, with which some objectives would coincide.
+PARAMETERS = {
+    "mars": {"b_lower": 0.7, "b_upper": 1.4},
+    "mappo": {"epsilon": 0.2},
+    "maspo": {"epsilon": 0.2},
+    "mappo-asymmetric": {"epsilon_lower": 0.2, "epsilon_upper": 0.4},
+    "maspo-asymmetric": {"epsilon_lower": 0.2, "epsilon_upper": 0.4},
+    "mars-multiplicative": {"b": 1.3},
+    "mars-additive": {"b": 1.3},
+}
+EVERY_DAY = pytest.mark.parametrize("objective", OBJECTIVES)
+MARS_EVERY_DAY = pytest.mark.parametrize(
+    "objective", [pytest.param(name, marks=() if name == "mars" else pytest.mark.slow) for name in OBJECTIVES]
+)
+
+
+def learn(env, objective, num_updates, memory="none", entropy_coefficient=0.0):
+    """The state after training, and the mean return of the episodes of the first and the last ten updates."""
+    objective = OBJECTIVES[objective]
+    learner = make(env, num_devices=1, surrogate=objective.surrogate, memory=memory, **SHAPE)
+    bounds = objective.bounds(**PARAMETERS[objective.name])
+    numbers = {"actor_learning_rate": 5e-3, "critic_learning_rate": 1e-2, "entropy_coefficient": entropy_coefficient}
+    state, measured = advance(learner, start(learner), num_updates, bounds, **numbers)
+    returns = [sums.total_return.sum() / sums.num_ended.sum() for _, sums in measured]
+    return state, np.mean(returns[:1]), np.mean(returns[-10:])
+
+
+def test_all_seven_objectives_are_here():
+    assert list(PARAMETERS) == list(OBJECTIVES)
+    assert len({(o.surrogate, o.bounds(**PARAMETERS[name])) for name, o in OBJECTIVES.items()}) == 7
+
+
+@EVERY_DAY
+def test_recall_is_solved_with_memory(objective):
+    _, first, last = learn(Recall(), objective, 60, memory="gru", entropy_coefficient=0.003)
+    assert abs(first - 0.5) < 0.15
+    assert last > 0.95
+
+
+@MARS_EVERY_DAY
+def test_recall_is_not_solved_without_memory(objective):
+    _, _, last = learn(Recall(), objective, 40, entropy_coefficient=0.003)
+    assert last < 0.6  # and no policy could do better than 0.5
+
+
+@MARS_EVERY_DAY
+def test_matching_is_solved_without_ever_doing_what_is_illegal(objective):
+    _, first, last = learn(Matching(), objective, 50, entropy_coefficient=0.003)
+    assert abs(first - 0.25) < 0.15
+    assert last > 0.95
+
+
+@MARS_EVERY_DAY
+def test_target_is_solved_with_continuous_actions(objective):
+    _, first, last = learn(Target(), objective, 120)
+    assert first < -0.3
+    assert last > -0.02
+
+
+@MARS_EVERY_DAY
+def test_value_of_a_constant_reward(objective):
+    state, first, last = learn(ConstantReward(), objective, 30)
+    assert first == last == 1.0
+    critic = jax.tree.map(lambda x: x[0], state.params.critic)
+    value, _ = apply_critic(critic, jnp.ones((1, 1, 1)), jnp.zeros((1, 1), bool), jnp.zeros((1, 0)))
+    np.testing.assert_allclose(value, [[1.0]], atol=0.05)

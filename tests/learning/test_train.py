@@ -1,0 +1,292 @@
+"""The loop: which events come when, what they hold, and that a run can be taken up again."""
+
+import dataclasses
+import functools
+import itertools
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ratiosym.learning.config import TrustRegion
+from ratiosym.learning.learner import evaluate, place, train_step
+from ratiosym.learning.train import (
+    _ABSOLUTE,
+    _EVALUATION,
+    ABSOLUTE_EPISODES,
+    Evaluated,
+    Finished,
+    NonFiniteLoss,
+    Updated,
+    absolute_metric,
+    episode_keys,
+    make_learner,
+    train,
+)
+from ratiosym.objectives import barrier, clipped
+from tests.learning.helpers import Drift, advance, assert_close, assert_equal, config_of, differ, make, plain, start
+from tests.probes import Broken
+
+SEEDS = (3, 8)
+COLUMNS = [
+    "update",
+    "steps",
+    "episodes",
+    "episode_return",
+    "policy_loss",
+    "value_loss",
+    "entropy",
+    "actor_grad_norm",
+    "critic_grad_norm",
+    "first_ratio_error",
+    *[
+        prefix + name
+        for prefix in ("", "active_")
+        for name in (
+            "ratio_min",
+            "ratio_max",
+            "ratio_q01",
+            "ratio_q25",
+            "ratio_q50",
+            "ratio_q75",
+            "ratio_q99",
+            "beyond_target",
+            "approximate_kl",
+        )
+    ],
+    "steps_per_second",
+]
+
+
+@functools.cache
+def whole_run():
+    """Two seeds, five updates, evaluations after 0, 2 and 5. States as they were at each evaluation."""
+    learner = make(num_seeds=2)
+    config = config_of(learner, num_updates=5, num_evaluations=2)
+    config = dataclasses.replace(
+        config, hyperparameters=dataclasses.replace(config.hyperparameters, actor_learning_rate=0.1)
+    )
+    events = []
+    for event in train(learner, config, SEEDS):
+        if isinstance(event, Evaluated):  # the state is good until the next event
+            event = dataclasses.replace(event, state=jax.tree.map(jnp.copy, event.state))
+        events.append(event)
+    return learner, config, events
+
+
+def of_kind(kind):
+    return [event for event in whole_run()[2] if isinstance(event, kind)]
+
+
+def names(events):
+    return [(type(event).__name__, getattr(event, "update", None)) for event in events]
+
+
+def without_clock(rows):
+    return [{k: v for k, v in row.items() if k != "steps_per_second"} for row in rows]
+
+
+def assert_same_events(ours, theirs):
+    assert names(ours) == names(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        if isinstance(a, Updated):
+            np.testing.assert_equal(without_clock(a.rows), without_clock(b.rows))  # nan is nan
+        else:
+            assert_equal(a.episodes, b.episodes)
+
+
+# ------------------------------------------------------------------------------------------------ events
+
+
+def test_events_come_in_order_and_on_schedule():
+    assert names(whole_run()[2]) == [
+        ("Evaluated", 0),
+        ("Updated", 1),
+        ("Updated", 2),
+        ("Evaluated", 2),
+        ("Updated", 3),
+        ("Updated", 4),
+        ("Updated", 5),
+        ("Evaluated", 5),
+        ("Finished", None),
+    ]
+
+
+def test_rows_of_training():
+    learner, _, _ = whole_run()
+    rows = [row for event in of_kind(Updated) for row in event.rows]
+    assert len(rows) == 5 * 2
+    for i, row in enumerate(rows):
+        assert list(row) == COLUMNS
+        assert row["update"] == i // 2 + 1
+        assert row["steps"] == row["update"] * learner.shape.num_envs * learner.shape.rollout_length
+        assert isinstance(row["update"], int)
+        assert isinstance(row["steps"], int)
+        assert row["episodes"] == int(row["episodes"]) > 0
+        assert all(isinstance(value, int | float) for value in row.values())
+        assert row["first_ratio_error"] < 1e-5
+        assert row["ratio_min"] <= row["ratio_q01"] <= row["ratio_q50"] <= row["ratio_q99"] <= row["ratio_max"]
+        assert row["ratio_min"] <= row["active_ratio_min"] <= row["active_ratio_max"] <= row["ratio_max"]
+        assert row["steps_per_second"] > 0
+    assert rows[0] != {**rows[1], "steps_per_second": rows[0]["steps_per_second"]}  # seeds differ
+
+
+def test_rows_are_what_the_updates_measured():
+    learner, config, _ = whole_run()
+    state, bounds = start(learner, *SEEDS), config.bounds
+    numbers = dataclasses.asdict(config.hyperparameters)
+    _, measured = advance(learner, state, 5, bounds, **numbers)
+    for event, (metrics, episodes) in zip(of_kind(Updated), measured, strict=True):
+        for k, row in enumerate(event.rows):
+            np.testing.assert_array_equal(row["policy_loss"], metrics.policy_loss[k])
+            np.testing.assert_array_equal(row["value_loss"], metrics.value_loss[k])
+            np.testing.assert_array_equal(row["active_ratio_max"], metrics.active_ratios.maximum[k])
+            np.testing.assert_array_equal(row["ratio_q25"], metrics.ratios.quantiles[k, 1])
+            np.testing.assert_array_equal(row["episodes"], episodes.num_ended[k])
+            mean = episodes.total_return[k] / episodes.num_ended[k]  # over episodes, not over steps
+            np.testing.assert_allclose(row["episode_return"], mean, rtol=1e-6)
+
+
+# -------------------------------------------------------------------------------------------- evaluations
+
+
+def test_evaluations_are_of_the_current_parameters_the_first_before_training():
+    """Mava evaluates the parameters from before the block it has just trained."""
+    learner, _, _ = whole_run()
+    events = of_kind(Evaluated)
+    assert_equal(events[0].state.params, start(learner, *SEEDS).params)
+    for event in events:
+        keys = episode_keys(SEEDS, _EVALUATION, event.update, learner.shape.num_eval_episodes)
+        episodes = plain(evaluate(learner, event.state.params, keys))
+        for k in range(2):
+            assert_equal(event.episodes[k], jax.tree.map(lambda x, k=k: x[k], episodes))
+            assert event.episodes[k].returns.shape == (6,)
+    for before, after in itertools.pairwise(events):
+        keys = episode_keys(SEEDS, _EVALUATION, after.update, learner.shape.num_eval_episodes)
+        stale = plain(evaluate(learner, before.state.params, keys))
+        assert differ(stale.returns, np.stack([e.returns for e in after.episodes]))
+
+
+def test_the_absolute_metric_is_of_the_best_parameters_in_320_fresh_episodes():
+    learner, _, _ = whole_run()
+    events, [finished] = of_kind(Evaluated), of_kind(Finished)
+    means = np.array([[e.returns.mean() for e in event.episodes] for event in events])  # [evaluations, K]
+    best = means.argmax(axis=0)
+    assert (best < len(events) - 1).any()  # or the last would do as well
+    np.testing.assert_allclose(events[-1].state.best_return, means.max(axis=0), rtol=1e-6)
+    for k in range(2):
+        params = jax.tree.map(lambda x, k=k: x[k], plain(events[best[k]].state.params))
+        assert_equal(jax.tree.map(lambda x, k=k: x[k], plain(events[-1].state.best_params)), params)
+        assert finished.episodes[k].returns.shape == (ABSOLUTE_EPISODES,) == (320,)
+        assert finished.episodes[k].metrics["time"].shape == (320,)
+    expected = absolute_metric(learner, events[-1].state.best_params, SEEDS, update=5)
+    assert_equal(finished.episodes, expected)
+    last = absolute_metric(learner, events[-1].state.params, SEEDS, update=5)
+    assert differ([e.returns for e in last], [e.returns for e in expected])
+
+
+def test_the_absolute_metric_is_made_of_whole_portions():
+    """Nothing depends on how many episodes are played at once, and nothing new is compiled."""
+    learner, _, _ = whole_run()
+    params = of_kind(Evaluated)[0].state.params
+    size = evaluate._cache_size()
+    ten = absolute_metric(learner, params, SEEDS, update=5, num_episodes=10)
+    assert evaluate._cache_size() == size
+    keys = episode_keys(SEEDS, _ABSOLUTE, 5, 12)[:, :10]
+    assert_close(ten, [jax.tree.map(lambda x, k=k: x[k], plain(evaluate(learner, params, keys))) for k in (0, 1)], 1e-5)
+
+
+def test_keys_of_episodes_are_all_different():
+    keys = [
+        plain(episode_keys((0, 1), stream, update, 4)).reshape(-1, 2)
+        for stream in (_EVALUATION, _ABSOLUTE)
+        for update in (0, 1, 2)
+    ]
+    keys = np.concatenate(keys)
+    assert len(np.unique(keys, axis=0)) == len(keys) == 2 * 3 * 2 * 4
+    np.testing.assert_array_equal(plain(episode_keys((0, 1), 1, 2, 4))[1], plain(episode_keys((1,), 1, 2, 4))[0])
+
+
+def test_evaluations_do_not_begin_as_training_does():
+    """A key that is split and folded into gives the same numbers twice: fold_in(key, 1) is split(key)[1]."""
+    learner = make(num_seeds=2)
+    training = plain(start(learner, *SEEDS).groups.env_state.position)
+    for stream in (_EVALUATION, _ABSOLUTE):
+        for update in range(3):
+            keys = episode_keys(SEEDS, stream, update, 64)
+            first, _ = jax.vmap(jax.vmap(lambda k: learner.env.reset(jax.random.fold_in(k, 0))))(keys)
+            assert not np.isin(training, np.asarray(first.position)).any()
+
+
+# ---------------------------------------------------------------------------------------- taking up again
+
+
+def test_a_run_taken_up_at_an_evaluation_goes_on_to_the_last_bit():
+    learner, config, events = whole_run()
+    middle = events[3]
+    assert (type(middle), middle.update) == (Evaluated, 2)
+    state = place(learner, jax.tree.map(jnp.copy, middle.state))  # as if it came from a file
+    rest = list(train(learner, config, SEEDS, state, update=2))
+    assert_same_events(rest, events[4:])
+    assert_equal(rest[-2].state.optimiser, events[-2].state.optimiser)
+
+
+def test_a_finished_run_has_only_its_absolute_metric_left():
+    learner, config, events = whole_run()
+    state = jax.tree.map(jnp.copy, events[-2].state)
+    assert_same_events(list(train(learner, config, SEEDS, state, update=5)), events[-1:])
+
+
+# -------------------------------------------------------------------------------------------- ill-fated runs
+
+
+@dataclass(frozen=True)
+class ShortBroken(Broken):
+    """Broken with episodes that an evaluation can play to their end."""
+
+    @property
+    def spec(self):
+        return dataclasses.replace(super().spec, time_limit=40)
+
+
+def test_a_loss_that_is_no_number_stops_the_run_at_its_update():
+    """Step 19 is the first bad one; with six steps an update it is the first step of the fourth."""
+    learner = make(ShortBroken(num_good=18), memory="none", num_epochs=1)
+    config = config_of(learner, num_updates=6, num_evaluations=1)
+    events = []
+    with pytest.raises(NonFiniteLoss, match=r"seed 7 is not a finite number after update 4") as caught:
+        events.extend(train(learner, config, [7]))
+    assert caught.value.update == 4
+    assert names(events) == [("Evaluated", 0), ("Updated", 1), ("Updated", 2), ("Updated", 3)]
+    for event in events[1:]:
+        [row] = event.rows
+        assert row["episodes"] == 0
+        assert np.isnan(row["episode_return"])  # none ended: there is no mean
+        assert np.isfinite(row["policy_loss"])
+
+
+# ----------------------------------------------------------------------------------------------- learners
+
+
+def test_learners_are_made_from_configurations():
+    config = config_of(make(), num_updates=5, num_evaluations=2)
+    learner = make_learner(Drift(), config, num_seeds=1)
+    assert learner == make()
+    assert learner.surrogate is barrier
+    assert make_learner(Drift(), config, 1, jax.devices()[:1]) == make(num_devices=1)
+    assert make_learner(Drift(), config, 2) == make(num_seeds=2)
+    mappo = dataclasses.replace(config, objective="mappo", trust_region=TrustRegion(epsilon=0.1))
+    assert make_learner(Drift(), mappo, 1).surrogate is clipped
+    asymmetric = dataclasses.replace(config, objective="mappo-asymmetric")
+    assert make_learner(Drift(), mappo, 1) == make_learner(Drift(), asymmetric, 1)  # one program serves both
+
+
+def test_training_compiles_one_update_program_for_all_trust_regions():
+    learner, config, events = whole_run()
+    size = train_step._cache_size()
+    other = dataclasses.replace(config, trust_region=TrustRegion(b_lower=0.5, b_upper=2.0), steps=2 * 48)
+    rows = [event.rows for event in train(learner, other, SEEDS) if isinstance(event, Updated)]
+    assert train_step._cache_size() == size
+    assert rows[0][0]["policy_loss"] != events[1].rows[0]["policy_loss"]
