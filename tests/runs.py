@@ -2,12 +2,14 @@
 
 import csv
 import os
+import struct
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+from tensorboardX.proto import event_pb2
 
 from ratiosym.experiments import run
 from ratiosym.experiments.presets import configure
@@ -61,6 +63,29 @@ def environment(**changes):
     return {**{name: value for name, value in os.environ.items() if name not in own}, **changes}
 
 
+def read_events(directory):
+    """What TensorBoard shows of a run: {tag: {step: value}}, a later start hiding what came at its step or after."""
+    curves = {}
+    for path in sorted(directory.glob("tensorboard/events*")):  # by the time in their names, as TensorBoard does
+        for event in _events(path.read_bytes()):
+            if event.session_log.status == event.session_log.START:
+                kept = {tag: {s: v for s, v in curve.items() if s < event.step} for tag, curve in curves.items()}
+                curves = {tag: curve for tag, curve in kept.items() if curve}
+            for value in event.summary.value:
+                curves.setdefault(value.tag, {})[event.step] = value.simple_value
+    return curves
+
+
+def _events(records):
+    """The format of TFRecord: length, its checksum, the record, its checksum. The last one may be cut short."""
+    while len(records) >= 12:
+        (length,) = struct.unpack("<Q", records[:8])
+        if len(records) < length + 16:
+            return
+        yield event_pb2.Event.FromString(records[12 : 12 + length])
+        records = records[length + 16 :]
+
+
 def contents(directory):
     """Every file below a directory, with its bytes."""
     return {str(p.relative_to(directory)): p.read_bytes() for p in sorted(directory.rglob("*")) if p.is_file()}
@@ -87,4 +112,3 @@ def expect_same_numbers(one, other):
     for name, values in ends[0].arrays.items():
         assert values.dtype == ends[1].arrays[name].dtype
         assert values.tobytes() == ends[1].arrays[name].tobytes(), name
-

@@ -56,6 +56,13 @@ def killed(moment, directory, num_seeds=1):
     assert all(not (d / "summary.json").exists() for d in run_directories(directory))
 
 
+def curves_on_tensorboard(directory):
+    curves = runs.read_events(directory)
+    assert len(curves.pop("training/steps_per_second")) == 12
+    assert list(curves["evaluation/mean_return"]) == [STEPS * n for n in (0, 2, 4, 6, 8, 10, 12)]
+    return curves
+
+
 # ------------------------------------------------------------------------------------------- what is kept
 
 
@@ -174,6 +181,7 @@ def test_killed_then_moved_and_resumed_it_is_the_same_run(whole, tmp_path, momen
         assert other.pop(measured) > 0
     assert one == other
     assert {p.name for p in moved.rglob(".*")} == set()  # nothing unfinished is left
+    assert curves_on_tensorboard(moved) == curves_on_tensorboard(whole)
 
 
 @pytest.mark.slow
@@ -239,14 +247,14 @@ def test_more_steps_are_as_if_asked_for_from_the_start(whole, tmp_path):
 
 
 def test_a_raised_budget_is_remembered_and_the_old_summary_goes(copied):
-    class Stop(Exception):
+    class StopError(Exception):
         pass
 
     def stop(progress):
         if progress.rows:
-            raise Stop
+            raise StopError
 
-    with pytest.raises(Stop):
+    with pytest.raises(StopError):
         resume(copied, steps=16 * STEPS, on_progress=stop)
     assert not (copied / "summary.json").exists()
     [done] = resume(copied)

@@ -125,7 +125,9 @@ def test_flatten_and_unflatten():
 )
 def test_unflatten_refuses_what_does_not_fit(arrays, holds):
     like = {"x": jax.ShapeDtypeStruct((2, 3), np.float32)}
-    with pytest.raises(CheckpointError, match=rf"'x' should be float32\[2, 3\], but it holds {holds}\. It may come from"):
+    with pytest.raises(
+        CheckpointError, match=rf"'x' should be float32\[2, 3\], but it holds {holds}\. It may come from"
+    ):
         unflatten(arrays, like)
 
 
@@ -133,7 +135,7 @@ def test_restore_refuses_another_task(state, learner, saved):
     other = helpers.make(helpers.Drift(num_agents=3), num_seeds=2)
     found = load(saved)
     before = contents(saved)
-    with pytest.raises(CheckpointError, match="does not fit this task and these settings: 'params/.*' should be"):
+    with pytest.raises(CheckpointError, match=r"does not fit this task and these settings: 'params/.*' should be"):
         restore(other, [found, found])
     larger = helpers.make(num_seeds=2, hidden_size=16)
     with pytest.raises(CheckpointError, match="does not fit this task and these settings"):

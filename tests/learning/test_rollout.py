@@ -4,7 +4,6 @@ import dataclasses
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -112,17 +111,16 @@ def test_returns_are_means_over_agents():
 
 
 @pytest.mark.parametrize("is_continuous", [False, True], ids=["discrete", "continuous"])
-@pytest.mark.parametrize("memory", ["gru", "none"])
-def test_stored_log_probs_are_those_of_the_policy_that_acted(memory, is_continuous):
-    env, shape = Drift(is_continuous), dataclasses.replace(SHAPE, memory=memory)
-    states, transitions, _ = play(env, shape, 3)
-    actor = programs(env, shape)[0]
+def test_stored_log_probs_are_those_of_the_policy_that_acted(is_continuous):
+    """test_update does the same for sequences and without memory."""
+    env = Drift(is_continuous)
+    states, transitions, _ = play(env, SHAPE, 3)
+    actor = programs(env, SHAPE)[0]
     act = jax.jit(apply_actor)
     for state, transition in zip(states, transitions, strict=False):  # the whole rollout from the stored carry
         policy, carries = act(actor, transition.observation, transition.is_start, state.actor_carry)
         log_prob = jax.jit(type(policy).log_prob)(policy, transition.action)
         np.testing.assert_allclose(log_prob, transition.log_prob, atol=1e-5)
-        assert carries.shape[-1] == shape.carry_size
     np.testing.assert_allclose(carries[-1], states[-1].actor_carry, atol=1e-6)
     if not is_continuous:
         taken = np.take_along_axis(transition.observation.legal, np.asarray(transition.action)[..., None], -1)
@@ -177,10 +175,10 @@ def rollout_of(env, shape, key):
 
 
 def test_environments_and_steps_draw_their_own_random_numbers():
-    env, shape = Drift(is_continuous=True), dataclasses.replace(SHAPE, memory="none")
-    _, [transition], _ = play(env, shape, 1)
-    never = jnp.zeros(transition.is_start.shape, bool)
-    policy, _ = jax.jit(apply_actor)(programs(env, shape)[0], transition.observation, never, jnp.zeros((5, 2, 0)))
+    env = Drift(is_continuous=True)
+    [state, _], [transition], _ = play(env, SHAPE, 1)
+    actor = programs(env, SHAPE)[0]
+    policy, _ = jax.jit(apply_actor)(actor, transition.observation, transition.is_start, state.actor_carry)
     noise = np.asarray((transition.action - policy.mean) / policy.scale)  # what was drawn, [T, E, A, n]
     assert len(np.unique(noise.reshape(-1, noise.shape[-1]).round(3), axis=0)) == noise.size // noise.shape[-1]
 

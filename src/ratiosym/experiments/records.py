@@ -156,21 +156,31 @@ def processor_name() -> str:
 class Trackers:
     """TensorBoard events beside the files, and Weights & Biases if asked for."""
 
-    def __init__(self, directory: Path, config: dict[str, Any], first_step: int, wandb_project: str | None) -> None:
+    def __init__(
+        self, directory: Path, config: dict[str, Any], past: dict[str, list[Row]], wandb_project: str | None
+    ) -> None:
+        """``past`` is what a resumed run has behind it: {group: rows}."""
         from tensorboardX import SummaryWriter
 
-        events = directory / "tensorboard"
-        purge_step = first_step if events.exists() else None  # hide what a killed run wrote after its checkpoint
         self._run = start_wandb(directory, config, wandb_project) if wandb_project else None
-        self._board = SummaryWriter(str(events), purge_step=purge_step)
+        # A killed run took its last events with it and wrote others after its checkpoint: all are drawn anew.
+        events = directory / "tensorboard"
+        self._board = SummaryWriter(str(events), purge_step=0 if events.exists() else None)
+        for group, rows in past.items():
+            for row in rows:
+                self._draw(group, row)
 
     def add(self, group: str, row: Row) -> None:
         """One row of a table, at its number of environment steps."""
+        values = self._draw(group, row)
+        if self._run is not None:
+            self._run.log({**values, "steps": row["steps"]})
+
+    def _draw(self, group: str, row: Row) -> Row:
         values = {f"{group}/{k}": v for k, v in row.items() if k not in ("update", "steps") and np.isfinite(v)}
         for name, value in values.items():
             self._board.add_scalar(name, value, int(row["steps"]))
-        if self._run is not None:
-            self._run.log({**values, "steps": row["steps"]})
+        return values
 
     def close(self) -> None:
         """Write what is still in memory."""

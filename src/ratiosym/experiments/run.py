@@ -79,6 +79,10 @@ class Run:
         if self.training:
             records.write_table(self.directory / "training.csv", self.training)
 
+    def past(self) -> dict[str, list[Row]]:
+        """Both tables for the trackers."""
+        return {"evaluation": self.evaluations, "training": self.training}
+
     def curves(self) -> checkpoint.Curves:
         """Both tables for the checkpoint."""
         return {
@@ -132,6 +136,7 @@ def start(
     for run in runs:
         run.config.validate()
     env = make(config.task)
+    make_learner(env, config, num_seeds)  # whether seeds and groups fit the devices
     if wandb:
         records.import_wandb()
     on_first_process(partial(occupy, out, runs, env.spec))
@@ -276,8 +281,7 @@ def keep(
     if is_writer:
         for run in runs:
             run.write_budget()
-    first_step = 0 if checkpoints is None else update * config.shape.steps_per_update + 1
-    trackers = [Trackers(r.directory, r.config.to_dict(), first_step, wandb) for r in runs] if is_writer else []
+    trackers = [Trackers(r.directory, r.config.to_dict(), r.past(), wandb) for r in runs] if is_writer else []
     began = last_saved = monotonic()
     on_progress(Progress(config, seeds, update, evaluations=[r.evaluations[-1] for r in runs] if update else None))
     try:

@@ -1,0 +1,103 @@
+"""The three presets: valid for every task, and the paper's is the paper's."""
+
+import pytest
+
+from ratiosym.envs.tasks import TASKS
+from ratiosym.experiments.presets import PRESETS, configure, preset
+from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion
+from ratiosym.types import InputError
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_is_valid_for_every_task(name, task):
+    config = preset(name, task)
+    config.validate()
+    assert isinstance(config, RunConfig)
+    assert config.task == task
+    assert config == configure(task, name)
+
+
+def test_the_paper():
+    """Tables 2 and 3, and the evaluations of section 5."""
+    config = preset("paper", "mpe-spread-3ag")
+    assert config.steps == 80_000_000
+    assert config.num_evaluations == 122
+    assert config.shape == RunShape()
+    assert (config.shape.num_envs, config.shape.update_batch_size, config.shape.rollout_length) == (128, 2, 128)
+    assert (config.shape.num_epochs, config.shape.num_minibatches, config.shape.hidden_size) == (4, 4, 128)
+    assert config.shape.num_eval_episodes == 32
+    assert config.shape.memory == "gru"
+    assert config.hyperparameters == Hyperparameters()
+    assert (config.hyperparameters.discount, config.hyperparameters.gae_lambda) == (0.99, 0.95)
+    assert (config.hyperparameters.value_coefficient, config.hyperparameters.max_grad_norm) == (0.5, 0.5)
+    assert config.num_updates == 80_000_000 // (128 * 128)
+    assert len(config.evaluation_updates()) == 123
+
+
+@pytest.mark.parametrize("task", ["aerojax-2v2", "jaxnav-11x11x2a"])
+def test_the_long_suites_of_the_paper(task):
+    assert preset("paper", task).steps == 240_000_000
+    assert preset("cpu", task).steps == preset("cpu", "mpe-spread-3ag").steps
+
+
+@pytest.mark.parametrize("task", ["mpe-spread-3ag", "smax-5m_vs_6m", "connector-5x5x3a", "aerojaxed"])
+def test_the_other_suites_of_the_paper(task):
+    assert preset("paper", task).steps == 80_000_000
+
+
+def test_a_smoke_run_is_four_updates_and_a_cpu_run_is_short():
+    smoke = preset("smoke", "mpe-spread-3ag")
+    assert smoke.num_updates == 4
+    assert smoke.evaluation_updates() == [0, 2, 4]
+    assert preset("cpu", "mpe-spread-3ag").steps == 1_000_000
+
+
+def test_options_are_flat():
+    config = configure(
+        "mpe-spread-3ag",
+        "smoke",
+        objective="mars",
+        seed=3,
+        steps=1024,
+        b_upper=2.0,
+        actor_learning_rate=1e-3,
+        memory="none",
+    )
+    before = preset("smoke", "mpe-spread-3ag")
+    assert (config.objective, config.seed, config.steps) == ("mars", 3, 1024)
+    assert config.trust_region == TrustRegion(b_upper=2.0)
+    assert config.hyperparameters == Hyperparameters(actor_learning_rate=1e-3)
+    assert config.shape.memory == "none"
+    assert config.shape.num_envs == before.shape.num_envs
+    assert config.num_evaluations == before.num_evaluations
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (
+            "learning_rate",
+            r"Unknown option 'learning_rate'\. Closest: '\w+_learning_rate'\. See 'ratiosym train --help'",
+        ),
+        ("num_env", r"Unknown option 'num_env'\. Closest: 'num_envs'\."),
+        ("zzz", r"Unknown option 'zzz'\. See 'ratiosym train --help' for all of them\."),
+        ("hyperparameters", r"Unknown option 'hyperparameters'\."),
+        ("trust_region", r"Unknown option 'trust_region'\."),
+    ],
+)
+def test_unknown_options(option, message):
+    with pytest.raises(InputError, match=message):
+        configure("mpe-spread-3ag", "smoke", **{option: 1})
+
+
+def test_unknown_presets():
+    with pytest.raises(InputError, match=r"Unknown preset 'papre'\. Choose one of: paper, cpu, smoke\."):
+        preset("papre", "mpe-spread-3ag")
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(InputError, match="smaller than one update, which takes 128"):
+        configure("mpe-spread-3ag", "smoke", steps=127)
+    with pytest.raises(InputError, match=r"Unknown objective 'marz'\. Closest: 'mars'"):
+        configure("mpe-spread-3ag", "smoke", objective="marz")

@@ -1,0 +1,259 @@
+"""Devices, hosts and the cache of compiled programs, each in processes of their own: JAX starts only once."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ratiosym.experiments import run
+from ratiosym.experiments.presets import configure
+from ratiosym.experiments.records import read_json, read_table
+from ratiosym.learning import checkpoint
+from ratiosym.learning.devices import agree, cache_directory, start_jax
+from ratiosym.types import InputError
+from tests.runs import COMMAND, ROOT, STEPS, TASK, contents, environment, training_table
+
+# --------------------------------------------------------------------------------------------------- devices
+
+
+def run_code(code, **variables):
+    """What some lines of Python print, in a fresh process."""
+    names = ("JAX_NUM_CPU_DEVICES", "JAX_COMPILATION_CACHE_DIR", "RATIOSYM_CACHE")
+    env = {name: value for name, value in environment().items() if name not in names}
+    done = subprocess.run(
+        [sys.executable, "-c", f"import os, jax\nfrom ratiosym.learning.devices import start_jax\n{code}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**env, **variables},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
+
+
+def test_one_device_per_core():
+    assert run_code("start_jax(); print(len(jax.devices()))") == str(len(os.sched_getaffinity(0)))
+
+
+def test_only_cores_that_this_process_may_use():
+    code = "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); start_jax(); print(len(jax.devices()))"
+    assert run_code(code) == "1"
+
+
+def test_with_jax_running_already_the_devices_there_are():
+    assert run_code("jax.devices(); start_jax(); start_jax(); print(len(jax.devices()))") == "1"
+
+
+def test_a_number_of_devices_that_the_user_has_set():
+    assert run_code("start_jax(); print(len(jax.devices()))", JAX_NUM_CPU_DEVICES="3") == "3"
+    assert run_code("jax.config.update('jax_num_cpu_devices', 4); start_jax(); print(len(jax.devices()))") == "4"
+
+
+# ----------------------------------------------------------------------------------------------------- cache
+
+SLOW_TO_COMPILE = """
+hits = []
+jax.monitoring.register_event_listener(lambda event, **_: hits.append(event))
+start_jax()
+def program(x):
+    for i in range(300):
+        x = jax.numpy.sin(x @ x) + jax.numpy.sort(x, axis=i % 2)
+    return x
+jax.jit(program)(jax.numpy.ones((8, 8)))
+print(hits.count("/jax/compilation_cache/cache_hits"))
+"""
+
+
+def test_a_second_start_finds_its_programs_compiled(tmp_path):
+    def programs():
+        return {p.name: p.stat().st_mtime_ns for p in tmp_path.rglob("*-cache")}
+
+    assert run_code(SLOW_TO_COMPILE, RATIOSYM_CACHE=str(tmp_path)) == "0"
+    compiled = programs()
+    assert len(compiled) == 1
+    assert int(run_code(SLOW_TO_COMPILE, RATIOSYM_CACHE=str(tmp_path))) >= 1
+    assert programs() == compiled
+
+
+def test_a_cache_that_the_user_has_set_is_left_alone(tmp_path):
+    code = "start_jax(); print(jax.config.jax_compilation_cache_dir)"
+    assert run_code(code, JAX_COMPILATION_CACHE_DIR=str(tmp_path)) == str(tmp_path)
+
+
+def test_where_the_cache_is(monkeypatch, tmp_path):
+    monkeypatch.delenv("RATIOSYM_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_directory().parent == tmp_path / "xdg" / "ratiosym"
+    monkeypatch.setenv("RATIOSYM_CACHE", str(tmp_path / "own"))
+    assert cache_directory().parent == tmp_path / "own"
+    assert cache_directory().name.startswith("compiled-")
+    monkeypatch.delenv("RATIOSYM_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_directory().parent == tmp_path / ".cache" / "ratiosym"
+
+
+# ----------------------------------------------------------------------------------------------------- hosts
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"coordinator": "127.0.0.1:1"},
+        {"num_processes": 2},
+        {"process_id": 0},
+        {"coordinator": "127.0.0.1:1", "num_processes": 2},
+        {"num_processes": 2, "process_id": 1},
+    ],
+)
+def test_several_hosts_need_all_three_options(given):
+    message = "Several hosts need all three of --coordinator HOST:PORT, --num-processes N and --process-id I"
+    with pytest.raises(InputError, match=message):
+        start_jax(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("127.0.0.1", 2, 0), r"--coordinator is '127\.0\.0\.1'; it must be HOST:PORT"),
+        ((":9911", 2, 0), "--coordinator is ':9911'; it must be HOST:PORT"),
+        (("host:port", 2, 0), "--coordinator is 'host:port'; it must be HOST:PORT"),
+        (("127.0.0.1:1", 0, 0), "--num-processes is 0; it must be at least 1"),
+        (("127.0.0.1:1", 2, 2), "--process-id is 2; with --num-processes 2 it must be from 0 to 1"),
+        (("127.0.0.1:1", 2, -1), "--process-id is -1; with --num-processes 2 it must be from 0 to 1"),
+    ],
+)
+def test_hosts_that_cannot_be(given, message):
+    with pytest.raises(InputError, match=message):
+        start_jax(*given)
+
+
+def test_alone_everybody_agrees_with_oneself():
+    assert agree(True) is True
+    assert agree(False) is False
+
+
+# Process 1 comes late, when process 0 has already made the directory, and has a clock of its own.
+LATE = """
+import sys, time
+from ratiosym.cli import main
+from ratiosym.experiments import run
+make, run.CHECKPOINT_SECONDS = run.make, 0.0
+run.make = lambda *names: (time.sleep(3), make(*names))[1]
+main(sys.argv[1:])
+"""
+
+
+def free_port():
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
+
+
+def two_processes(*words, second=(COMMAND,)):
+    """One command on two processes with one device each: [(exit code, output, errors)]."""
+    hosts = ("--coordinator", f"127.0.0.1:{free_port()}", "--num-processes", "2", "--process-id")
+    processes = [
+        subprocess.Popen(
+            [*map(str, (*command, *words, *hosts, index))],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env=environment(JAX_NUM_CPU_DEVICES="1"),
+        )
+        for index, command in enumerate(((COMMAND,), second))
+    ]
+    try:
+        outputs = [process.communicate(timeout=240) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()  # where it still runs
+    return [(process.returncode, *output) for process, output in zip(processes, outputs, strict=True)]
+
+
+def expect_close(directory, alone):
+    """The first update agrees closely; after it, rounding has its way."""
+    one, other = (read_table(d / "training.csv") for d in (directory, alone))
+    assert list(one) == list(other)
+    for name in set(one) - {"steps_per_second", "first_ratio_error", "approximate_kl", "active_approximate_kl"}:
+        np.testing.assert_allclose(one[name][0], other[name][0], rtol=1e-4, err_msg=name)
+    one, other = (checkpoint.load(d / "checkpoint") for d in (directory, alone))
+    assert one.meta["update"] == other.meta["update"]
+    assert one.arrays.keys() == other.arrays.keys()
+    for name in one.arrays:
+        if name.startswith("params/"):
+            np.testing.assert_allclose(one.arrays[name], other.arrays[name], rtol=0.1, atol=2e-3, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The run of this process with two devices, four updates."""
+    directory = tmp_path_factory.mktemp("alone") / "run"
+    run.start(configure(TASK, "smoke"), directory)
+    return directory
+
+
+def test_two_processes_train_as_one(alone, tmp_path):
+    directory = tmp_path / "run"
+    results = two_processes("train", TASK, "--preset", "smoke", "--out", directory, second=(sys.executable, "-c", LATE))
+    assert [(code, errors) for code, _, errors in results] == [(0, ""), (0, "")]
+    expect_close(directory, alone)
+    # One set of records, by the first process.
+    assert sorted(p.name for p in directory.iterdir()) == sorted(p.name for p in alone.iterdir())
+    assert len(list((directory / "tensorboard").iterdir())) == 1
+    assert read_json(directory / "config.json")["config"] == read_json(alone / "config.json")["config"]
+    assert read_json(directory / "config.json")["devices"] == ["cpu", "cpu"]
+    assert checkpoint.updates(directory / "checkpoint") == [0, 4]
+    assert not any(p.name.startswith(".") for p in directory.rglob("*"))
+
+
+def test_two_processes_stop_together_where_there_is_a_run_already(alone):
+    before = contents(alone)
+    results = two_processes("train", TASK, "--preset", "smoke", "--out", alone)
+    assert [code for code, _, _ in results] == [2, 2]
+    assert f"ratiosym: '{alone}' already holds a run. Go on with it" in results[0][2]
+    assert "ratiosym: Process 0 could not begin; its message says why." in results[1][2]
+    assert contents(alone) == before
+
+
+def test_two_processes_say_when_they_have_too_many_devices(tmp_path):
+    results = two_processes("train", TASK, "--preset", "smoke", "--update-batch-size", 1, "--out", tmp_path / "run")
+    for code, _, errors in results:
+        assert code == 2
+        assert "2 processes bring 2 devices, but 1 seeds with 1 groups each can only use 1 of them" in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_two_processes_resume_bit_for_bit(tmp_path):
+    """Also what one process left: the state does not depend on how many there were."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for directory, steps in ((whole, 8 * STEPS), (parts, 4 * STEPS)):
+        words = ("train", TASK, "--preset", "smoke", "--steps", steps, "--out", directory)
+        results = two_processes(*words, "--num-evaluations", steps // (2 * STEPS))
+        assert [(code, errors) for code, _, errors in results] == [(0, ""), (0, "")]
+    mixed = shutil.copytree(parts, tmp_path / "mixed")
+    results = two_processes("train", "--resume", parts, "--steps", 8 * STEPS)
+    assert [(code, errors) for code, _, errors in results] == [(0, ""), (0, "")]
+    assert (parts / "evaluations.csv").read_bytes() == (whole / "evaluations.csv").read_bytes()
+    assert training_table(parts) == training_table(whole)
+    one, other = (checkpoint.load(d / "checkpoint").arrays for d in (parts, whole))
+    assert one.keys() == other.keys()
+    assert all(one[name].tobytes() == other[name].tobytes() for name in one)
+    run.resume(mixed, steps=8 * STEPS)
+    one, other = (read_table(d / "evaluations.csv") for d in (mixed, whole))
+    np.testing.assert_allclose(one["mean_return"], other["mean_return"], rtol=0.05)
+
+
+@pytest.mark.slow
+def test_two_processes_with_seeds_side_by_side(tmp_path):
+    results = two_processes("train", TASK, "--preset", "smoke", "--num-seeds", 2, "--out", tmp_path / "run")
+    assert [(code, errors) for code, _, errors in results] == [(0, ""), (0, "")]
+    run.start(configure(TASK, "smoke"), tmp_path / "alone", num_seeds=2)
+    for seed in ("seed-0", "seed-1"):
+        expect_close(tmp_path / "run" / seed, tmp_path / "alone" / seed)
