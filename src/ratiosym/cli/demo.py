@@ -7,8 +7,9 @@ from rich.table import Table
 from ratiosym.cli.display import console, watch
 from ratiosym.experiments import records
 from ratiosym.experiments.presets import configure
-from ratiosym.experiments.run import resume, run_directories, start
+from ratiosym.experiments.run import read_config, resume, run_directories, start
 from ratiosym.report.runs import draw_runs
+from ratiosym.types import InputError
 
 # Equal for both: small rollouts and a larger step than the defaults, so that a few minutes show something.
 SETTINGS = {
@@ -25,6 +26,11 @@ def run_demo(out: Path, task: str, steps: int) -> None:
     summaries = {}
     for objective in ("mars", "mappo"):
         directory = out / objective
+        config = configure(task, "cpu", objective=objective, steps=steps, **SETTINGS)
+        if run_directories(directory) and read_config(directory) != config:
+            raise InputError(
+                f"'{directory}' holds a run with other settings. Choose another --out; nothing was changed."
+            )
         if (directory / "summary.json").exists():
             console.print(f"{objective} has been trained before: {directory}")
         else:
@@ -32,12 +38,7 @@ def run_demo(out: Path, task: str, steps: int) -> None:
                 if run_directories(directory):
                     resume(directory, on_progress=on_progress)
                 else:
-                    start(
-                        configure(task, "cpu", objective=objective, steps=steps, **SETTINGS),
-                        directory,
-                        1,
-                        on_progress,
-                    )
+                    start(config, directory, 1, on_progress)
         summaries[objective] = records.read_json(directory / "summary.json")
     table = Table(title=f"{task}, one seed each, equal budget and settings", title_justify="left")
     for column in (

@@ -5,12 +5,14 @@ collects the gradients at the gates, and one large product after it forms the we
 projection of the whole sequence is one product before the scan. docs/performance.md has the measurements.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from ratiosym.learning.initialisers import orthogonal
 from ratiosym.types import Key
 
 
@@ -27,14 +29,13 @@ def init_gru(key: Key, input_size: int, hidden_size: int) -> GRUParams:
     """Input kernels LeCun normal, recurrent kernels orthogonal, biases zero; each gate drawn by itself."""
     input_key, recurrent_key = jax.random.split(key)
 
-    def gates(init: Any, key: Key, num_inputs: int) -> Float[Array, "F 3H"]:
-        kernels = jax.vmap(lambda k: init(k, (num_inputs, hidden_size)))(jax.random.split(key, 3))
-        return jnp.moveaxis(kernels, 0, 1).reshape(num_inputs, 3 * hidden_size)
+    def gates(init: Callable[[Key], Array], key: Key) -> Float[Array, "F 3H"]:
+        return jnp.concatenate(list(jax.vmap(init)(jax.random.split(key, 3))), axis=1)
 
     return GRUParams(
-        gates(jax.nn.initializers.lecun_normal(), input_key, input_size),
+        gates(lambda k: jax.nn.initializers.lecun_normal()(k, (input_size, hidden_size)), input_key),
         jnp.zeros(3 * hidden_size),
-        gates(jax.nn.initializers.orthogonal(), recurrent_key, hidden_size),
+        gates(lambda k: orthogonal(k, hidden_size, hidden_size), recurrent_key),
         jnp.zeros(hidden_size),
     )
 

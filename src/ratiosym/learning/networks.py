@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from ratiosym.learning.distributions import Distribution, MaskedCategorical, TanhGaussian
 from ratiosym.learning.gru import GRUParams, expand, gru, init_gru
+from ratiosym.learning.initialisers import orthogonal
 from ratiosym.types import Discrete, EnvSpec, Key, Observation
 
 
@@ -46,8 +47,7 @@ class Params(NamedTuple):
 
 def init_dense(key: Key, input_size: int, output_size: int, gain: float) -> Dense:
     """Orthogonal with the given gain; bias zero."""
-    kernel = jax.nn.initializers.orthogonal(gain)(key, (input_size, output_size))
-    return Dense(kernel, jnp.zeros(output_size))
+    return Dense(orthogonal(key, input_size, output_size, gain), jnp.zeros(output_size))
 
 
 def init_network(
