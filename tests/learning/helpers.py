@@ -27,7 +27,8 @@ BOUNDS = Bounds(0.8, 1.2)
 
 class DriftState(NamedTuple):
     time: Int[Array, ""]
-    wind: Float[Array, ""]  # weakly typed at the start only, as happens in environments written by others
+    wind: Float[Array, ""]
+    reach: Float[Array, ""]  # always the same, and weakly typed, as happens in environments written by others
     position: Float[Array, "A"]
 
 
@@ -50,15 +51,15 @@ class Drift:
 
     def reset(self, key: Key) -> tuple[DriftState, Observation]:
         position = jax.random.uniform(key, (self.num_agents,), minval=-1.0, maxval=1.0)
-        state = DriftState(jnp.int32(0), jnp.full((), 0.1), position)
+        state = DriftState(jnp.int32(0), jnp.float32(0.1), jnp.full((), 0.3), position)
         return state, self._observation(state)
 
     def step(self, key: Key, state: DriftState, action: Array) -> tuple[DriftState, Step]:
         gust, end, *drift = jax.random.normal(key, (self.num_agents + 2,))  # in one draw: quick to compile
         push = action.sum(-1) if self.is_continuous else action - 1.0
         wind = 0.5 * state.wind + 0.1 * gust
-        position = jnp.clip(state.position + 0.3 * push + 0.2 * jnp.stack(drift) + wind, -1.0, 1.0)
-        state = DriftState(state.time + 1, wind, position)
+        position = jnp.clip(state.position + state.reach * push + 0.2 * jnp.stack(drift) + wind, -1.0, 1.0)
+        state = DriftState(state.time + 1, wind, jnp.full((), 0.3), position)
         terminated = end > 1.0
         truncated = ~terminated & (state.time >= self.time_limit)
         metrics = {"time": state.time.astype(jnp.float32)}

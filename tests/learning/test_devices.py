@@ -60,7 +60,7 @@ hits = []
 jax.monitoring.register_event_listener(lambda event, **_: hits.append(event))
 start_jax()
 def program(x):
-    for i in range(300):
+    for i in range(150):
         x = jax.numpy.sin(x @ x) + jax.numpy.sort(x, axis=i % 2)
     return x
 jax.jit(program)(jax.numpy.ones((8, 8)))

@@ -54,19 +54,21 @@ FAST = {"actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}
 # ------------------------------------------------------------------- ratios are 1 before the first step
 
 
-def first_log_ratios(learner, state):
-    """What the batch of the next update says before anything is learned from it, by direct computation."""
+@functools.cache
+def collector(learner):
+    """A rollout and its batch without learning from it; the log-ratios and changes of value, computed directly."""
 
     @jax.jit
-    def compute(params, groups):
+    def collect(params, groups):
         act = functools.partial(rollout, learner.env, learner.shape, params.actor)
         after, transition, _ = jax.vmap(act, out_axes=(0, 1, 0))(groups)
-        batch, _ = make_batch(learner.shape, params.critic, groups, after, transition, Hyperparameters())
+        batch, critic_carry = make_batch(learner.shape, params.critic, groups, after, transition, Hyperparameters())
         policy, _ = apply_actor(params.actor, batch.observation, batch.is_start, batch.actor_carry)
         value, _ = apply_critic(params.critic, batch.observation.state, batch.is_start, batch.critic_carry)
-        return policy.log_prob(batch.action) - batch.log_prob, value - batch.value
+        changes = policy.log_prob(batch.action) - batch.log_prob, value - batch.value
+        return after._replace(critic_carry=critic_carry), batch, changes
 
-    return jax.device_get(compute(*jax.tree.map(lambda x: x[0], (state.params, state.groups))))
+    return collect
 
 
 @COMBINATIONS
@@ -82,10 +84,29 @@ def test_all_ratios_are_one_before_the_first_gradient_step(memory, is_continuous
     if memory == "gru":
         assert np.abs(state.groups.actor_carry).max() > 0.1
         assert np.abs(state.groups.critic_carry).max() > 0.1
-    log_ratio, value_change = first_log_ratios(learner, state)
+    params, groups = jax.tree.map(lambda x: x[0], (state.params, state.groups))
+    _, _, (log_ratio, value_change) = collector(learner)(params, groups)
     assert log_ratio.size == learner.shape.steps_per_update * learner.env.num_agents
-    np.testing.assert_allclose(log_ratio, np.zeros_like(log_ratio), atol=1e-5)
-    np.testing.assert_allclose(value_change, np.zeros_like(value_change), atol=1e-5)
+    np.testing.assert_allclose(log_ratio, np.zeros(log_ratio.shape), atol=1e-5)
+    np.testing.assert_allclose(value_change, np.zeros(value_change.shape), atol=1e-5)
+
+
+def test_critic_remembers_across_rollouts():
+    """Rollouts one after another are valued as one long one: nothing is read twice, nothing is left out."""
+    learner = make(num_devices=1)
+    state = start(learner)
+    params, groups = jax.tree.map(lambda x: x[0], (state.params, state.groups))
+    batches = []
+    for _ in range(3):
+        groups, batch, _ = collector(learner)(params, groups)
+        batches.append(batch)
+    states, is_start, values = (
+        jnp.concatenate([get(b) for b in batches])
+        for get in (lambda b: b.observation.state, lambda b: b.is_start, lambda b: b.value)
+    )
+    assert not is_start[6::6].all()
+    expected, _ = jax.jit(apply_critic)(params.critic, states, is_start, batches[0].critic_carry)
+    np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5)
 
 
 # --------------------------------------------------------------------------------------------- sequences

@@ -1,5 +1,6 @@
 """The demonstration: MARS and MAPPO on one task and one budget, a table and pictures."""
 
+import sys
 from pathlib import Path
 
 from rich.table import Table
@@ -66,4 +67,4 @@ def run_demo(out: Path, task: str, steps: int) -> None:
     for path in draw_runs([out / "mars", out / "mappo"], out / "curves.png"):
         console.print(f"Picture: {path}", soft_wrap=True)
     console.print(f"Checkpoint: {out / 'mars' / 'checkpoint'}", soft_wrap=True)
-    console.print(f"Try: ratiosym evaluate {out / 'mars'}", soft_wrap=True)
+    console.print(f"Try: {sys.argv[0]} evaluate {out / 'mars'}", soft_wrap=True)

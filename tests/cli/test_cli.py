@@ -1,0 +1,576 @@
+"""The command as a user meets it: help that teaches, one paragraph for wrong input, no chatter, and what each gives."""
+
+import dataclasses
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+from functools import partial
+
+import matplotlib.image
+import pytest
+
+from ratiosym.cli import main
+from ratiosym.cli.commands import Demo, Evaluate, Train, parse
+from ratiosym.envs.tasks import TASKS, Task
+from ratiosym.experiments import run
+from ratiosym.experiments.records import read_json, read_table
+from ratiosym.learning import checkpoint
+from ratiosym.learning.config import Hyperparameters, RunShape, TrustRegion, option
+from ratiosym.objectives import OBJECTIVES
+from tests import runs
+from tests.experiments.test_run import BrokenSoon
+from tests.runs import COMMAND, STEPS, TASK, contents, environment, run_command
+
+COMMANDS = ("train", "evaluate", "tasks", "figures", "demo", "doctor")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return runs.whole_run(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="module")
+def whole_seeds(tmp_path_factory):
+    return runs.whole_runs(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """Every command runs in an empty directory."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+@pytest.fixture
+def ask(capsys):
+    """Run a command here: what it prints."""
+
+    def run_it(*words, code=0):
+        try:
+            main([str(word) for word in words])
+            found = 0
+        except SystemExit as stop:
+            found = stop.code
+        out, err = capsys.readouterr()
+        assert found == code, err
+        return err if code else out
+
+    return run_it
+
+
+def expect_picture(path):
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert matplotlib.image.imread(path)[..., :3].std() > 0.02  # not blank
+
+
+# ------------------------------------------------------------------------------------------------ wrong input
+
+SMOKE = ("train", TASK, "--preset", "smoke")
+
+WRONG = {
+    "unknown task": (
+        ("train", "mpe-spread-3agents"),
+        ("Unknown task 'mpe-spread-3agents'.", "Closest: 'mpe-spread-3ag'.", "List all with 'ratiosym tasks'."),
+    ),
+    "task like no other": (("train", "zzz"), ("Unknown task 'zzz'. List all with 'ratiosym tasks'.",)),
+    "empty task": (("train", ""), ("Unknown task ''.", "'ratiosym tasks'")),
+    "no task": (("train",), ("Name a task, as in 'ratiosym train mpe-spread-3ag'", "'ratiosym tasks'")),
+    "unknown objective": (
+        (*SMOKE, "--objective", "marz"),
+        ("Unknown objective 'marz'.", "Closest: 'mars'.", "Choose one of: mars, mappo, maspo,"),
+    ),
+    "unknown preset": (
+        ("train", TASK, "--preset", "papr"),
+        ("Unknown preset 'papr'.", "Choose one of: paper, cpu, smoke."),
+    ),
+    "preset without a name": (("train", TASK, "--preset"), ("Unknown preset ''.", "Choose one of: paper, cpu, smoke.")),
+    "upper bound below 1": (
+        (*SMOKE, "--b-upper", 0.9),
+        ("'mars' got b_upper=0.9", "above 1", "Choose one in that range, for example b_lower=0.8, b_upper=1.2."),
+    ),
+    "lower bound above 1": ((*SMOKE, "--b-lower", 1.1), ("'mars' got b_lower=1.1", "above 0 and below 1", "Choose")),
+    "lower bound of 0": ((*SMOKE, "--b-lower", 0), ("'mars' got b_lower=0.0", "above 0 and below 1", "Choose")),
+    "lower bound below 0": ((*SMOKE, "--b-lower", -0.5), ("'mars' got b_lower=-0.5", "above 0 and below 1", "Choose")),
+    "bound of 1": ((*SMOKE, "--b-upper", 1), ("'mars' got b_upper=1.0", "above 1", "Choose")),
+    "bound that is no number": ((*SMOKE, "--b-upper", "nan"), ("'mars' got b_upper=nan", "a finite number", "Choose")),
+    "infinite bound": ((*SMOKE, "--b-upper", "inf"), ("'mars' got b_upper=inf", "a finite number", "Choose")),
+    "multiplicative b below 1": (
+        (*SMOKE, "--objective", "mars-multiplicative", "--b", 0.5),
+        ("'mars-multiplicative' got b=0.5", "above 1", "for example b=1.2"),
+    ),
+    "additive b of 2": (
+        (*SMOKE, "--objective", "mars-additive", "--b", 2),
+        ("'mars-additive' got b=2.0", "above 1 and below 2", "for example b=1.2"),
+    ),
+    "additive b above 2": (
+        (*SMOKE, "--objective", "mars-additive", "--b", 3.5),
+        ("'mars-additive' got b=3.5", "above 1 and below 2", "for example b=1.2"),
+    ),
+    "epsilon of 1": (
+        (*SMOKE, "--objective", "mappo", "--epsilon", 1),
+        ("'mappo' got epsilon=1.0", "above 0 and below 1", "for example epsilon=0.2"),
+    ),
+    "epsilon below 0": (
+        (*SMOKE, "--objective", "maspo", "--epsilon", -0.2),
+        ("'maspo' got epsilon=-0.2", "above 0 and below 1", "for example epsilon=0.2"),
+    ),
+    "lower epsilon of 1": (
+        (*SMOKE, "--objective", "mappo-asymmetric", "--epsilon-lower", 1),
+        ("'mappo-asymmetric' got epsilon_lower=1.0", "above 0 and below 1", "for example epsilon_lower=0.2"),
+    ),
+    "lower epsilon above 1": (
+        (*SMOKE, "--objective", "maspo-asymmetric", "--epsilon-lower", 1.5),
+        ("'maspo-asymmetric' got epsilon_lower=1.5", "above 0 and below 1", "for example epsilon_lower=0.2"),
+    ),
+    "another objective's parameter": (
+        (*SMOKE, "--objective", "mars", "--epsilon", 0.1),
+        ("'mars' got the parameters", "'epsilon'", "it takes exactly 'b_lower', 'b_upper'", "for example"),
+    ),
+    "small budget": (
+        (*SMOKE, "--steps", 127),
+        ("A budget of 127 steps is smaller than one update, which takes 128", "(8 environments x 16", "Raise --steps"),
+    ),
+    "no budget": ((*SMOKE, "--steps", 0), ("A budget of 0 steps is smaller than one update", "Raise --steps")),
+    "minibatches": (
+        (*SMOKE, "--num-minibatches", 3),
+        ("3 minibatches do not divide the 4 environments of a group", "Choose --num-minibatches as a divisor of 4"),
+    ),
+    "groups": (
+        (*SMOKE, "--update-batch-size", 3),
+        ("8 environments cannot be split into 3 equal groups", "Choose --num-envs as a multiple"),
+    ),
+    "no seeds": ((*SMOKE, "--num-seeds", 0), ("--num-seeds is 0; it must be at least 1.",)),
+    "seed": ((*SMOKE, "--seed", -1), ("--seed is -1; it must be from 0 to 4294967295.",)),
+    "learning rate": (
+        (*SMOKE, "--actor-learning-rate", 0),
+        ("--actor-learning-rate is 0; it must be a number above 0.",),
+    ),
+    "discount": ((*SMOKE, "--discount", 1.5), ("--discount is 1.5; it must be a number from 0 to 1.",)),
+    "evaluations": ((*SMOKE, "--num-evaluations", 0), ("--num-evaluations is 0; it must be at least 1.",)),
+    "resume of nothing": (
+        ("train", "--resume", "nowhere"),
+        ("'nowhere' does not hold a run: there is no config.json in it.", "ratiosym train TASK --out 'nowhere'"),
+    ),
+    "hosts": (
+        (*SMOKE, "--num-processes", 2),
+        ("Several hosts need all three of --coordinator HOST:PORT, --num-processes N and --process-id I",),
+    ),
+    "evaluation of nothing": (
+        ("evaluate", "nowhere"),
+        ("'nowhere' does not hold a run: there is no config.json in it.",),
+    ),
+    "pictures of nothing": (
+        ("figures", "runs", "nowhere"),
+        ("No run in: nowhere.", "Name directories that 'ratiosym train' has made."),
+    ),
+    "pictures of no directory": (("figures", "runs"), ("No run in: (no directory was given).", "Name directories")),
+    "picture of another kind": (
+        ("figures", "objectives", "--out", "figure.jpeg"),
+        ("--out is 'figure.jpeg'; its name must end in .png or .pdf.",),
+    ),
+    "demo of another task": (("demo", "--task", "zzz"), ("Unknown task 'zzz'.", "List all with 'ratiosym tasks'.")),
+    "demo of a small budget": (("demo", "--steps", 10), ("A budget of 10 steps is smaller than one update",)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_input_is_one_paragraph_and_exit_code_2(ask, here, name):
+    words, parts = WRONG[name]
+    message = ask(*words, code=2)
+    assert message.startswith("ratiosym: ")
+    assert message.count("\n") == 1
+    assert "Traceback" not in message
+    for part in parts:
+        assert part in message
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("learn",), "learn"),
+        ((), "train"),
+        ((*SMOKE, "--learning-rate", 1), "--learning-rate"),
+        ((*SMOKE, "--memory", "lstm"), "lstm"),
+        ((*SMOKE, "--num-envs", "many"), "many"),
+        ((*SMOKE, "--steps"), "--steps"),
+        (("evaluate",), "DIR"),
+        (("evaluate", "nowhere", "--which", "newest"), "newest"),
+        (("figures", "everything"), "everything"),
+    ],
+)
+def test_words_that_are_no_command_end_with_exit_code_2(ask, here, words, said):
+    message = ask(*words, code=2)
+    assert said in message
+    assert "Traceback" not in message
+    assert list(here.iterdir()) == []
+
+
+def test_a_directory_that_holds_a_run_is_left_alone(ask, whole):
+    before = contents(whole)
+    message = ask(*SMOKE, "--out", whole, code=2)
+    assert message == (
+        f"ratiosym: '{whole}' already holds a run. Go on with it: ratiosym train --resume '{whole}'. "
+        f"Or choose another --out; nothing was changed.\n"
+    )
+    assert contents(whole) == before
+
+
+def test_a_damaged_checkpoint_is_one_paragraph(whole, here):
+    """In a process of its own: nothing of what lies below may print its troubles."""
+    directory = shutil.copytree(whole, here / "run")
+    files = [p for p in (directory / "checkpoint" / "12").rglob("*") if p.is_file()]
+    for path in files:
+        if path.stat().st_size > 10_000:
+            path.write_bytes(b"nonsense")
+    before = contents(directory)
+    for words in (("train", "--resume", directory), ("evaluate", directory)):
+        done = run_command(*words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"ratiosym: The checkpoint '{directory / 'checkpoint' / '12'}' is damaged (")
+        assert "The one after update 0 is still there" in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert contents(directory) == before
+
+
+def test_a_loss_that_is_not_finite(ask, here, monkeypatch):
+    monkeypatch.setattr(run, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setitem(TASKS, "broken", Task("broken", "probe", partial(BrokenSoon, 40)))
+    words = ("--steps", 6 * STEPS, "--num-evaluations", 6, "--out", "run")
+    message = ask("train", "broken", "--preset", "smoke", *words, code=2)
+    assert message.startswith("ratiosym: The loss of seed 0 is not a finite number after update 3. Lower the learning")
+    assert message.endswith("The last good checkpoint is kept in 'run'.\n")
+    assert message.count("\n") == 1
+    assert checkpoint.updates(here / "run" / "checkpoint") == [1, 2]
+    assert checkpoint.load(here / "run" / "checkpoint").meta["update"] == 2
+
+
+def test_a_learning_rate_that_is_far_too_large(ask, here):
+    message = ask(*SMOKE, "--actor-learning-rate", 1e30, "--out", "run", code=2)
+    assert re.match(
+        r"ratiosym: The loss of seed 0 is not a finite number after update \d\. Lower the learning", message
+    )
+    assert checkpoint.load(here / "run" / "checkpoint").meta["update"] == 0
+
+
+# ------------------------------------------------------------------------------------------------------- help
+
+
+def test_the_overview_names_every_command(ask):
+    text = ask("--help")
+    for command in COMMANDS:
+        assert re.search(rf"\b{command}\b", text)
+    assert "Train a policy on a task, or go on with a run." in text
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("train", [option(f.name) for c in (TrustRegion, Hyperparameters, RunShape) for f in dataclasses.fields(c)]),
+        ("train", ["TASK", "--preset", "--objective", "--out", "--resume", "--seed", "--num-seeds", "--steps"]),
+        ("train", ["--num-evaluations", "--wandb", "--coordinator", "--num-processes", "--process-id"]),
+        ("train", list(OBJECTIVES)),
+        ("evaluate", ["DIR", "--episodes", "--which", "{best,last}", "--seed"]),
+        ("tasks", ["--json"]),
+        ("figures", ["{objectives,runs}", "--out"]),
+        ("demo", ["--out", "--task", "--steps"]),
+        ("doctor", ["lock"]),
+    ],
+)
+def test_help_names_every_option(ask, command, options, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    text = ask(command, "--help")
+    for name in options:
+        assert name in text
+
+
+def test_help_explains_every_option_of_train(ask, monkeypatch):
+    """An option without an explanation is a riddle."""
+    monkeypatch.setenv("COLUMNS", "200")
+    flat = " ".join(re.sub("[│╭╮╰╯─]", " ", ask("train", "--help")).split())
+    parts = (TrustRegion, Hyperparameters, RunShape, Train)
+    names = {option(f.name) for part in parts for f in dataclasses.fields(part)} - {"--task"}
+    names -= {"--trust-region", "--hyperparameters", "--shape"}  # these are taken apart
+    assert len(names) == 35
+    for name in names:
+        said = re.search(rf" {name},? (--no-\S+ |{{\S+}} |[A-Z:|]+ )?(.*?)\(default", flat)
+        assert said, name
+        assert len(said[2].split()) >= 3, said[0]
+
+
+def test_help_shows_the_defaults_of_the_preset(ask, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert re.search(r"--steps INT .*1000000", ask("train", "--help"))
+    assert re.search(r"--steps INT .*80000000", ask("train", "--preset", "paper", "--help"))
+    assert re.search(r"--num-envs INT .*128", ask("train", TASK, "--preset=paper", "--help"))
+
+
+# ---------------------------------------------------------------------------------------------------- parsing
+
+
+def test_options_become_a_configuration():
+    words = "--objective mars-additive --b 1.5 --seed 7 --num-envs 16 --memory none --discount 0.9 --mask-inactive"
+    config = parse(["train", TASK, "--preset", "smoke", *words.split()]).config()
+    assert (config.task, config.objective, config.seed) == (TASK, "mars-additive", 7)
+    assert config.trust_region == TrustRegion(b=1.5)
+    assert (config.shape.num_envs, config.shape.memory, config.shape.mask_inactive) == (16, "none", True)
+    assert config.hyperparameters.discount == 0.9
+    assert config.shape.rollout_length == 16  # of the preset
+
+
+def test_the_task_may_stand_anywhere(monkeypatch):
+    """The long suites of the paper have a longer budget, wherever their name stands."""
+    monkeypatch.setitem(TASKS, "jaxnav-long", Task("jaxnav-long", "jaxnav", TASKS[TASK].make))
+    for words in (["jaxnav-long", "--preset", "paper"], ["--preset", "paper", "jaxnav-long"]):
+        assert parse(["train", *words]).config().steps == 240_000_000
+
+
+def test_resume_takes_its_budget_from_the_run_unless_another_is_given():
+    assert parse(["train", "--resume", "run"]).check_resume() is None
+    for steps in (512, 1_000_000, 2_000_000):  # also the preset's own number
+        assert parse(["train", "--resume", "run", "--steps", str(steps)]).check_resume() == steps
+        assert parse(["train", f"--steps={steps}", "--resume=run"]).check_resume() == steps
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ([TASK], "TASK"),
+        (["--b-upper", "2"], "--b-upper"),
+        (["--num-envs", "4", "--discount", "0.5"], "--discount, --num-envs"),
+        (["--seed", "3"], "--seed"),
+        (["--preset", "smoke"], "--preset"),
+        (["--objective", "mappo"], "--objective"),
+    ],
+)
+def test_resume_refuses_other_settings(ask, whole, words, named):
+    before = contents(whole)
+    message = ask("train", "--resume", whole, *words, code=2)
+    assert f"takes its settings from the run's config.json, but there is also {named}. Leave that out;" in message
+    assert contents(whole) == before
+
+
+def test_defaults_of_the_small_commands():
+    assert parse(["demo"]) == Demo()
+    assert parse(["evaluate", "run"]) == Evaluate(directory=parse(["evaluate", "run"]).directory)
+    assert isinstance(parse(["train", TASK]), Train)
+
+
+# ------------------------------------------------------------------------------------------------------- train
+
+
+def test_train_and_resume(ask, here):
+    text = ask(*SMOKE, "--out", "run", "--seed", 4)
+    lines = text.splitlines()
+    assert re.fullmatch(rf"{TASK} mars  0 of 512 steps  return -\d+\.\d\d  compiling \.\.\.", lines[0])
+    assert re.fullmatch(rf"{TASK} mars  256 of 512 steps  return -\d+\.\d\d  [\d,]+ steps/s  \d+:\d\d left", lines[1])
+    assert re.fullmatch(rf"{TASK} mars  512 of 512 steps  return -\d+\.\d\d  [\d,]+ steps/s  0:00 left", lines[2])
+    assert lines[-1] == "Kept in run"
+    assert "…" not in text  # the table fits a terminal of 80 columns
+    summary = read_json(here / "run" / "summary.json")
+    assert f"{summary['absolute_metric']['mean_return']:.2f} ±" in text
+    assert read_json(here / "run" / "config.json")["config"]["seed"] == 4
+    text = ask("train", "--resume", "run", "--steps", 6 * STEPS)
+    assert re.match(rf"{TASK} mars  512 of 768 steps  return -\d+\.\d\d  compiling \.\.\.", text)
+    assert read_table(here / "run" / "evaluations.csv")["update"].tolist() == [0, 2, 4, 6]
+
+
+def test_train_without_a_directory(ask, here):
+    ask(*SMOKE, "--steps", STEPS)
+    assert (here / "runs" / TASK / "mars" / "seed-0" / "summary.json").exists()
+
+
+def test_train_seeds_side_by_side(ask, here):
+    text = ask(*SMOKE, "--num-seeds", 2, "--seed", 5, "--out", "run")
+    assert f"{TASK} mars x2  512 of 512 steps" in text
+    assert sorted(p.name for p in (here / "run").iterdir()) == ["seed-5", "seed-6"]
+    for seed in (5, 6):
+        assert read_json(here / "run" / f"seed-{seed}" / "summary.json")["seed"] == seed
+        assert f"Kept in run/seed-{seed}" in text
+
+
+OUR_LINES = "|".join(
+    (
+        rf"{TASK} mars  [\d,]+ of [\d,]+ steps  return -?[\d.]+(  compiling \.\.\.|  [\d,]+ steps/s  \d+:\d\d left)?",
+        rf"{TASK} mars *",
+        r"[┏┡└][━┳┓╇┩─┴┘]+",
+        r"┃ seed ┃ +before ┃ +after ┃ +best ┃ +absolute ┃ +steps ┃ +steps/s ┃",
+        r"│ +0 │ +-[\d.]+ │ +-[\d.]+ │ +-[\d.]+ │ +-[\d.]+ ± [\d.]+ │ +[\d,]+ │ +[\d,]+ │",
+        r"Mean returns of evaluation episodes\. The absolute metric takes the best *",
+        r"parameters through 320 fresh episodes \(± standard error\)\.",
+        r"Kept in .*",
+    )
+)
+
+
+def expect_no_chatter(done):
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 12
+    for line in lines:
+        assert re.fullmatch(OUR_LINES, line), line
+
+
+def test_train_says_only_what_is_ours(here):
+    expect_no_chatter(run_command(*SMOKE, "--out", "run"))
+
+
+@pytest.mark.slow
+def test_a_second_start_is_as_quiet_and_compiles_nothing(here):
+    cache = {"RATIOSYM_CACHE": str(here / "cache")}
+    expect_no_chatter(run_command(*SMOKE, "--out", "first", env=cache))
+    programs = {p.name for p in (here / "cache").rglob("*-cache")}
+    assert any(name.startswith("jit_train_step") for name in programs)
+    expect_no_chatter(run_command(*SMOKE, "--out", "second", env=cache))
+    assert {p.name for p in (here / "cache").rglob("*-cache")} == programs
+    assert (here / "first" / "evaluations.csv").read_bytes() == (here / "second" / "evaluations.csv").read_bytes()
+
+
+def test_on_a_terminal_there_is_a_bar_with_return_speed_and_time_left(here):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [COMMAND, *SMOKE, "--steps", str(24 * STEPS), "--out", "run"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment(TERM="xterm-256color", COLUMNS="140"),
+    )
+    os.close(theirs)
+    seen = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            seen += chunk
+    except OSError:  # the other end is closed
+        pass
+    finally:
+        os.close(ours)
+    assert process.wait(timeout=60) == 0
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode())
+    assert re.search(rf"{TASK} mars ━+ *return -\d+\.\d\d  [\d,]+ steps/s  0:00 left", text)
+    assert "compiling ..." in text
+    assert "Kept in run" in text
+    assert "of 3,072 steps" not in text  # the lines are for files
+
+
+# ------------------------------------------------------------------------------------------- the other commands
+
+
+def test_tasks(ask):
+    text = ask("tasks")
+    assert f"{len(TASKS)} tasks" in text
+    assert all(name in text for name in TASKS)
+
+
+def test_tasks_for_programs(ask):
+    rows = json.loads(ask("tasks", "--json"))
+    assert [row["task"] for row in rows] == list(TASKS)
+    assert rows[0] == {
+        "task": "mpe-spread-3ag",
+        "suite": "mpe",
+        "num_agents": 3,
+        "action_kind": "continuous",
+        "action_size": 5,
+        "observation_size": 18,
+        "state_size": 54,
+        "time_limit": 26,
+    }
+
+
+def test_doctor_finds_this_installation_well(ask):
+    text = ask("doctor")
+    for name in ("python", "jax", "jaxlib", "orbax-checkpoint", "commit", "devices", "lock", "jaxmarl", "wandb"):
+        assert re.search(rf"^ *(ok|absent) +{name} ", text, re.MULTILINE), name
+    assert re.search(r"devices +2 x cpu; compiled programs in", text)
+    assert re.search(r"lock +\d+ packages as pinned in requirements\.lock", text)
+
+
+def test_doctor_finds_a_package_that_is_not_as_pinned(ask, monkeypatch):
+    found = {"jax": "0.0.1"}
+    from importlib import metadata
+
+    version = metadata.version
+    monkeypatch.setattr("importlib.metadata.version", lambda name: found.get(name) or version(name))
+    with pytest.raises(AssertionError):
+        ask("doctor")
+
+
+def test_figures_of_the_objectives(ask, here):
+    assert ask("figures", "objectives").split() == ["objectives.png"]
+    expect_picture(here / "objectives.png")
+    ask("figures", "objectives", "--out", "deep/down/figure.pdf")
+    assert (here / "deep" / "down" / "figure.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_figures_of_runs(ask, here, whole, whole_seeds):
+    assert ask("figures", "runs", whole).split() == ["curves.png", "curves-ratios.png"]
+    ask("figures", "runs", whole_seeds, whole, "--out", "both.png")
+    for name in ("curves", "curves-ratios", "both", "both-ratios"):
+        expect_picture(here / f"{name}.png")
+
+
+def test_figures_of_runs_that_do_not_go_together(ask, here, whole):
+    other = here / "other"
+    shutil.copytree(whole, other, ignore=shutil.ignore_patterns("checkpoint"))
+    details = read_json(other / "config.json")
+    details["config"]["task"] = "mpe-spread-5ag"
+    (other / "config.json").write_text(json.dumps(details))
+    message = ask("figures", "runs", whole, other, code=2)
+    assert "of different tasks (mpe-spread-3ag, mpe-spread-5ag); draw one task at a time" in message
+    (other / "evaluations.csv").unlink()
+    message = ask("figures", "runs", other, code=2)
+    assert "has no evaluations.csv yet: it has not come to its first evaluation" in message
+
+
+def test_evaluate(ask, whole, whole_seeds):
+    text = ask("evaluate", whole)
+    absolute = read_json(whole / "summary.json")["absolute_metric"]
+    assert re.search(r"episodes +│ +320 ", text)
+    assert re.search(rf"mean return +│ +{absolute['mean_return']:.4g} ", text)
+    for name in ("std return", "min return", "max return", "mean length", "covered", "collisions"):
+        assert name in text
+    fewer = ask("evaluate", whole, "--episodes", 11, "--which", "last", "--seed", 3)
+    assert re.search(r"episodes +│ +11 ", fewer)
+    assert "holds several seeds (seed-0, seed-1). Name one" in ask("evaluate", whole_seeds, code=2)
+    assert "--episodes is 0; it must be at least 1" in ask("evaluate", whole, "--episodes", 0, code=2)
+
+
+def test_demo_compares_two_objectives_and_is_reused(ask, here):
+    text = ask("demo", "--steps", 4096)
+    assert f"{TASK}, one seed each, equal budget and settings" in text
+    for objective in ("mars", "mappo"):
+        summary = read_json(here / "demo" / objective / "summary.json")
+        assert (summary["objective"], summary["steps"]) == (objective, 4096)
+        error = summary["absolute_metric"]["std_return"] / 320**0.5
+        assert re.search(rf"│ {objective} +│ .*{summary['absolute_metric']['mean_return']:.2f} ± {error:.2f} ", text)
+    for name in ("curves.png", "curves-ratios.png"):
+        expect_picture(here / "demo" / name)
+        assert f"Picture: demo/{name}" in text
+    assert checkpoint.updates(here / "demo" / "mars" / "checkpoint")[-1] == 2
+    assert "Checkpoint: demo/mars/checkpoint" in text
+    before = contents(here / "demo" / "mars")
+
+    again = ask("demo", "--steps", 4096)
+    assert "mars has been trained before: demo/mars" in again
+    assert "mappo has been trained before: demo/mappo" in again
+    assert again.splitlines()[-8:] == text.splitlines()[-8:]
+    assert contents(here / "demo" / "mars") == before
+
+    (here / "demo" / "mappo" / "summary.json").unlink()  # as if it had been killed
+    taken_up = ask("demo", "--steps", 4096)
+    assert f"{TASK} mappo  4,096 of 4,096 steps" in taken_up
+    assert (here / "demo" / "mappo" / "summary.json").exists()
+
+    message = ask("demo", "--steps", 8192, code=2)
+    assert "'demo/mars' holds a run with other settings. Choose another --out; nothing was changed." in message
+    assert contents(here / "demo" / "mars") == before
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    done = subprocess.run(
+        f"{COMMAND} tasks --json | head -n 1", shell=True, capture_output=True, text=True, env=environment(), timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("[\n", "")
