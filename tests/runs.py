@@ -48,8 +48,8 @@ def run_command(*words, **options):
 
 
 def run_python(*words, **options):
-    """Python in the repository's root, with shapes as strict as here: so it finds what is compiled here."""
-    return _run([sys.executable, *words], cwd=ROOT, env={"JAX_NUMPY_RANK_PROMOTION": "raise"}, **options)
+    """Python in the repository's root."""
+    return _run([sys.executable, *words], cwd=ROOT, **options)
 
 
 def _run(words, env=None, **options):
@@ -58,9 +58,13 @@ def _run(words, env=None, **options):
 
 
 def environment(**changes):
-    """The variables of a process of its own: without those that this one has set for itself, and with changes."""
+    """The variables of a process of its own, with changes.
+
+    Without what this process has set for itself. Shapes are as strict as here, so that programs compiled here fit.
+    """
     own = ("TF_CPP_MIN_LOG_LEVEL", "XLA_FLAGS")
-    return {**{name: value for name, value in os.environ.items() if name not in own}, **changes}
+    variables = {name: value for name, value in os.environ.items() if name not in own}
+    return {**variables, "JAX_NUMPY_RANK_PROMOTION": "raise", **changes}
 
 
 def read_events(directory):

@@ -42,8 +42,6 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     write_whole(path, "old")
     with pytest.raises(UnicodeEncodeError):
         write_whole(path, "half of it \udcff")
-    with pytest.raises(ValueError, match="Out of range float values"):
-        path.write_text("old") and write_whole(path, json.dumps(math.nan, allow_nan=False))
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["file.txt"]
 
@@ -229,7 +227,7 @@ def test_wandb_offline_has_a_run_for_each_seed_and_the_same_one_after_a_resume(t
     for number, command in enumerate((words, resumed), 1):
         done = run_command(*command, env=home, cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, "")
-        assert "wandb" not in done.stdout
+        assert "wandb:" not in done.stdout
         for seed in ("seed-0", "seed-1"):
             identity = (tmp_path / "run" / seed / "wandb.id").read_text()
             logs = list((tmp_path / "run" / seed / "wandb").glob(f"offline-run-*/run-{identity}.wandb"))

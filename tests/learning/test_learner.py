@@ -11,10 +11,14 @@ from jax.sharding import AbstractMesh
 
 from ratiosym.learning import learner as module
 from ratiosym.learning.config import Hyperparameters
-from ratiosym.learning.learner import evaluate, keep_best, make_mesh, train_step
+from ratiosym.learning.evaluate import run_episodes
+from ratiosym.learning.learner import evaluate, fresh_state, keep_best, make_mesh, train_step
+from ratiosym.learning.rollout import init_rollout, rollout
+from ratiosym.learning.update import minibatch_indices
 from ratiosym.objectives import Bounds
 from ratiosym.types import InputError
 from tests.learning.helpers import (
+    TINY,
     Drift,
     advance,
     assert_close,
@@ -23,11 +27,14 @@ from tests.learning.helpers import (
     differ,
     make,
     plain,
+    random_params,
     start,
     traced,
 )
 
 FAST = {"actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}
+NO_MEMORY = dataclasses.replace(TINY, memory="none")
+ACTOR = random_params(Drift().spec, TINY.hidden_size, has_memory=False).actor
 
 
 def numbers(tree):
@@ -44,9 +51,10 @@ def test_one_device_and_two_agree():
     one, two = make(num_devices=1), make(num_devices=2)
     assert (one.mesh.size, two.mesh.size) == (1, 2)
     assert_equal(start(one), start(two))
-    results = [numbers(advance(learner, start(learner), 1, **FAST)) for learner in (one, two)]
-    assert_close(*results, rtol=1e-4, atol=1e-6)
-    assert differ(results[0][0], start(one).params)
+    for seed in range(5):  # an extreme may lie in either group
+        results = [numbers(advance(learner, start(learner, seed), 1, **FAST)) for learner in (one, two)]
+        assert_close(*results, rtol=1e-4, atol=1e-6)
+    assert differ(results[0][0], start(one, seed).params)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +162,21 @@ def test_fresh_state():
     assert state.groups.is_start.all()
     assert not state.groups.actor_carry.any()
     assert not state.groups.critic_carry.any()
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda key: fresh_state.__wrapped__(Drift(), NO_MEMORY, jnp.zeros(1, jnp.uint32)),
+        lambda key: rollout(Drift(), NO_MEMORY, ACTOR, init_rollout(Drift(), NO_MEMORY, key)),
+        lambda key: minibatch_indices(jax.random.split(key, 2), NO_MEMORY),
+        lambda key: run_episodes(Drift(), ACTOR, jax.random.split(key, 3), carry_size=0),
+    ],
+    ids=["fresh_state", "rollout", "minibatch_indices", "run_episodes"],
+)
+def test_no_key_is_used_twice(draw, key):
+    with jax.debug_key_reuse(True):
+        jax.jit(draw)(key)
 
 
 # ------------------------------------------------------------------------------------------- compilation
