@@ -198,6 +198,7 @@ def alone(tmp_path_factory):
     return directory
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one(alone, tmp_path):
     directory = tmp_path / "run"
     results = two_processes("train", TASK, "--preset", "smoke", "--out", directory, second=(sys.executable, "-c", LATE))
