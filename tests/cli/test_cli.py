@@ -17,6 +17,7 @@ from ratiosym.cli import main
 from ratiosym.cli.commands import Demo, Evaluate, Train, parse
 from ratiosym.envs.tasks import TASKS, Task
 from ratiosym.experiments import run
+from ratiosym.experiments.presets import preset
 from ratiosym.experiments.records import read_json, read_table
 from ratiosym.learning import checkpoint
 from ratiosym.learning.config import Hyperparameters, RunShape, TrustRegion, option
@@ -537,7 +538,9 @@ def test_evaluate(ask, whole, whole_seeds):
     assert "--episodes is 0; it must be at least 1" in ask("evaluate", whole, "--episodes", 0, code=2)
 
 
-def test_demo_compares_two_objectives_and_is_reused(ask, here):
+def test_demo_compares_two_objectives_and_is_reused(ask, here, monkeypatch):
+    """With the sizes of a smoke run, which are compiled already; the slow tests have it as it is."""
+    monkeypatch.setattr("ratiosym.cli.demo.SETTINGS", dataclasses.asdict(preset("smoke", TASK).shape))
     text = ask("demo", "--steps", 4096)
     assert f"{TASK}, one seed each, equal budget and settings" in text
     for objective in ("mars", "mappo"):
@@ -548,7 +551,7 @@ def test_demo_compares_two_objectives_and_is_reused(ask, here):
     for name in ("curves.png", "curves-ratios.png"):
         expect_picture(here / "demo" / name)
         assert f"Picture: demo/{name}" in text
-    assert checkpoint.updates(here / "demo" / "mars" / "checkpoint")[-1] == 2
+    assert checkpoint.updates(here / "demo" / "mars" / "checkpoint")[-1] == 4096 // STEPS
     assert "Checkpoint: demo/mars/checkpoint" in text
     before = contents(here / "demo" / "mars")
 
@@ -566,6 +569,17 @@ def test_demo_compares_two_objectives_and_is_reused(ask, here):
     message = ask("demo", "--steps", 8192, code=2)
     assert "'demo/mars' holds a run with other settings. Choose another --out; nothing was changed." in message
     assert contents(here / "demo" / "mars") == before
+
+
+@pytest.mark.slow
+def test_demo_as_it_is(here):
+    done = run_command("demo", "--steps", 8192)
+    assert (done.returncode, done.stderr) == (0, "")
+    for objective in ("mars", "mappo"):
+        assert read_json(here / "demo" / objective / "summary.json")["steps"] == 8192
+        assert re.search(rf"│ {objective} +│", done.stdout)
+    for name in ("curves.png", "curves-ratios.png"):
+        expect_picture(here / "demo" / name)
 
 
 def test_a_reader_that_goes_away_is_no_error():

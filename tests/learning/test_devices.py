@@ -209,7 +209,7 @@ def test_two_processes_train_as_one(alone, tmp_path):
     assert len(list((directory / "tensorboard").iterdir())) == 1
     assert read_json(directory / "config.json")["config"] == read_json(alone / "config.json")["config"]
     assert read_json(directory / "config.json")["devices"] == ["cpu", "cpu"]
-    assert checkpoint.updates(directory / "checkpoint") == [0, 4]
+    assert checkpoint.updates(directory / "checkpoint")[-1] == 4
     assert not any(p.name.startswith(".") for p in directory.rglob("*"))
 
 
