@@ -29,6 +29,9 @@ from ratiosym.types import Key
 
 ABSOLUTE_EPISODES = 320  # of the absolute metric (Gorsane et al. 2022)
 
+# A gradient that is not finite ruins the parameters even where the losses still are.
+MUST_BE_FINITE = ("policy_loss", "value_loss", "actor_grad_norm", "critic_grad_norm")
+
 # Streams of random numbers beside the run's own, which are 0 and 1: split(key)[i] is fold_in(key, i).
 _EVALUATION, _ABSOLUTE = 2, 3
 
@@ -109,7 +112,7 @@ def train(
             now = perf_counter()
             for seed, row in zip(seeds, rows, strict=True):
                 row["steps_per_second"] = config.shape.steps_per_update / (now - clock)
-                if not np.isfinite(row["policy_loss"] + row["value_loss"]):
+                if not all(np.isfinite(row[name]) for name in MUST_BE_FINITE):
                     raise NonFiniteLoss(number, seed)
             clock = now
             yield Updated(number, rows)
