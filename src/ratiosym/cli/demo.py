@@ -12,7 +12,7 @@ from ratiosym.experiments.run import read_config, resume, run_directories, start
 from ratiosym.report.runs import draw_runs
 from ratiosym.types import InputError
 
-# Equal for both: small rollouts and a larger step than the defaults, so that a few minutes show something.
+# Equal for both, but picked with MARS alone so that a few minutes show something: no comparison (Decision 20).
 SETTINGS = {
     "num_envs": 32,
     "rollout_length": 64,
@@ -63,7 +63,7 @@ def run_demo(out: Path, task: str, steps: int) -> None:
             f"{s['median_steps_per_second']:,.0f}",
         )
     console.print(table)
-    console.print("Mean episode returns. One seed shows that it learns, not which is better.")
+    console.print("Mean episode returns. One seed, settings picked with MARS alone: it shows that both learn, not which is better.")
     for path in draw_runs([out / "mars", out / "mappo"], out / "curves.png"):
         console.print(f"Picture: {path}", soft_wrap=True)
     console.print(f"Checkpoint: {out / 'mars' / 'checkpoint'}", soft_wrap=True)
