@@ -63,7 +63,9 @@ def run_demo(out: Path, task: str, steps: int) -> None:
             f"{s['median_steps_per_second']:,.0f}",
         )
     console.print(table)
-    console.print("Mean episode returns. One seed, settings picked with MARS alone: it shows that both learn, not which is better.")
+    console.print(
+        "Mean episode returns. One seed, settings picked with MARS alone: it shows that both learn, not which is better."
+    )
     for path in draw_runs([out / "mars", out / "mappo"], out / "curves.png"):
         console.print(f"Picture: {path}", soft_wrap=True)
     console.print(f"Checkpoint: {out / 'mars' / 'checkpoint'}", soft_wrap=True)
