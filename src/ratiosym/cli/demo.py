@@ -64,7 +64,7 @@ def run_demo(out: Path, task: str, steps: int) -> None:
         )
     console.print(table)
     console.print(
-        "Mean episode returns. One seed, settings picked with MARS alone: it shows that both learn, not which is better."
+        "Mean episode returns. One seed, settings picked with MARS alone: it shows that both learn, not which is best."
     )
     for path in draw_runs([out / "mars", out / "mappo"], out / "curves.png"):
         console.print(f"Picture: {path}", soft_wrap=True)
