@@ -114,7 +114,7 @@ def _check_types(env: Env, key: Key) -> None:
 def _check_episodes(env: Env, key: Key, num_steps: int) -> None:
     """Everything that shows only in the values, played step by step."""
     spec = env.spec
-    act = jax.jit(lambda key, observation: _random_action(spec, key, observation))
+    act = jax.jit(lambda key, observation: random_action(spec, key, observation))
     reset, step = _twice("reset", env.reset), _twice("step", env.step)
     length = 0  # steps taken in this episode; at 0 a new one is due
     for index in range(num_steps):
@@ -156,7 +156,8 @@ def _check_end(where: str, spec: EnvSpec, length: int, step: Step) -> bool:
     return terminated or truncated
 
 
-def _random_action(spec: EnvSpec, key: Key, observation: Observation) -> Action:
+def random_action(spec: EnvSpec, key: Key, observation: Observation) -> Action:
+    """Uniform among the legal choices, or uniform in (-1, 1)."""
     if isinstance(spec.action, Continuous):
         return jax.random.uniform(key, (spec.num_agents, spec.action.size), minval=-1.0)
     return jax.random.categorical(key, jnp.where(observation.legal, 0.0, -jnp.inf)).astype(jnp.int32)
