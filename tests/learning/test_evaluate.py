@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ratiosym.learning.evaluate import run_episodes
+from ratiosym.learning.evaluate import record_episode, run_episodes
 from ratiosym.learning.networks import apply_actor
+from ratiosym.learning.policy import Policy
 from tests.learning.helpers import assert_equal, random_params
 from tests.probes import Counter, Target
 
@@ -28,7 +29,7 @@ class Haunted(Counter):
 
 def play(env, keys, hidden_size=4, is_greedy=False):
     actor = random_params(env.spec, hidden_size, has_memory=True).actor
-    return jax.jit(lambda keys: run_episodes(env, actor, keys, hidden_size, is_greedy))(keys)
+    return jax.jit(lambda keys: run_episodes(env, Policy(actor, env.spec, hidden_size).team(is_greedy), keys))(keys)
 
 
 def test_returns_lengths_and_metrics_are_of_the_episode_and_not_of_what_comes_after():
@@ -47,6 +48,17 @@ def test_an_episode_does_not_depend_on_its_neighbours():
     keys = jax.random.split(jax.random.key(0), 20)
     alone, others = play(Haunted(), keys[::5]), play(Haunted(), keys)
     assert_equal(alone, jax.tree.map(lambda x: x[::5], others))
+
+
+def test_a_recorded_episode_is_the_one_that_is_counted():
+    env, keys = Haunted(), jax.random.split(jax.random.key(0), 4)
+    episodes = play(env, keys)
+    team = Policy(random_params(env.spec, 4, has_memory=True).actor, env.spec, 4).team()
+    for i in range(4):
+        moments = record_episode(env, team, keys[i])
+        assert len(moments) == episodes.lengths[i] + 1  # the start too
+        assert [bool(m.is_over) for m in moments] == [False] * (len(moments) - 1) + [True]
+        assert_equal(moments[-1].so_far, jax.tree.map(lambda x, i=i: x[i], episodes))
 
 
 def test_greedy_takes_the_likeliest_action_and_sampling_does_not():

@@ -13,6 +13,7 @@ from ratiosym.learning import learner as module
 from ratiosym.learning.config import Hyperparameters
 from ratiosym.learning.evaluate import run_episodes
 from ratiosym.learning.learner import evaluate, fresh_state, keep_best, make_mesh, train_step
+from ratiosym.learning.policy import Policy
 from ratiosym.learning.rollout import init_rollout, rollout
 from ratiosym.learning.update import minibatch_indices
 from ratiosym.objectives import Bounds
@@ -170,7 +171,7 @@ def test_fresh_state():
         lambda key: fresh_state.__wrapped__(Drift(), NO_MEMORY, jnp.zeros(1, jnp.uint32)),
         lambda key: rollout(Drift(), NO_MEMORY, ACTOR, init_rollout(Drift(), NO_MEMORY, key)),
         lambda key: minibatch_indices(jax.random.split(key, 2), NO_MEMORY),
-        lambda key: run_episodes(Drift(), ACTOR, jax.random.split(key, 3), carry_size=0),
+        lambda key: run_episodes(Drift(), Policy(ACTOR, Drift().spec, 0).team(), jax.random.split(key, 3)),
     ],
     ids=["fresh_state", "rollout", "minibatch_indices", "run_episodes"],
 )

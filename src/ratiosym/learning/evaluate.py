@@ -1,4 +1,4 @@
-"""Whole episodes with fixed parameters."""
+"""Whole episodes of a team that does not learn: a policy with fixed parameters, or a script."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from ratiosym.envs.protocol import Env
-from ratiosym.learning.networks import Actor, apply_actor
+from ratiosym.envs.teams import Memory, Team
 from ratiosym.types import Key, Observation, State
 
 
@@ -19,49 +19,67 @@ class Episodes(NamedTuple):
     metrics: dict[str, Float[Array, "n"]]  # as they stood at each episode's last step
 
 
-class _Progress(NamedTuple):
+class Moment(NamedTuple):
+    """Where one episode stands."""
+
     time: Int[Array, ""]
     env_state: State
     observation: Observation
-    carry: Float[Array, "n A H"]
-    is_over: Bool[Array, "n"]
-    episodes: Episodes
+    memory: Memory
+    is_over: Bool[Array, ""]
+    so_far: Episodes  # []
 
 
-def run_episodes(env: Env, actor: Actor, keys: Key, carry_size: int, is_greedy: bool = False) -> Episodes:
+def run_episodes(env: Env, team: Team, keys: Key) -> Episodes:
     """One episode for each key, all side by side, until the last one has ended.
 
-    Actions are sampled as in the paper's evaluations; ``is_greedy`` takes the likeliest ones instead. Everything
-    random in an episode comes from its own key, so that an episode does not depend on its neighbours.
+    Everything random in an episode comes from its own key, so that an episode does not depend on its neighbours.
     """
-    num_episodes, num_agents = keys.shape[0], env.spec.num_agents
 
-    def is_under_way(progress: _Progress) -> Bool[Array, ""]:
-        return ~progress.is_over.all() & (progress.time <= env.spec.time_limit)
+    def is_under_way(moments: Moment) -> Bool[Array, ""]:
+        return ~moments.is_over.all() & (moments.time[0] <= env.spec.time_limit)
 
-    def step(progress: _Progress) -> _Progress:
-        step_keys = jax.vmap(lambda k: jax.random.split(jax.random.fold_in(k, progress.time + 1)))(keys)
-        is_start = jnp.full((1, num_episodes), progress.time == 0)
-        observation = jax.tree.map(lambda x: x[None], progress.observation)
-        policy, carries = apply_actor(actor, observation, is_start, progress.carry)
-        policy = jax.tree.map(lambda x: x[0], policy)
-        action = policy.mode() if is_greedy else jax.vmap(lambda p, k: p.sample(k))(policy, step_keys[:, 0])
-        env_state, outcome = jax.vmap(env.step)(step_keys[:, 1], progress.env_state, policy.environment_action(action))
-        goes_on, so_far = ~progress.is_over, progress.episodes
-        episodes = Episodes(
-            so_far.returns + jnp.where(goes_on, outcome.reward.mean(-1), 0.0),
-            so_far.lengths + goes_on,
-            jax.tree.map(lambda old, new: jnp.where(goes_on, new, old), so_far.metrics, outcome.metrics),
-        )
-        is_over = progress.is_over | outcome.terminated | outcome.truncated
-        return _Progress(progress.time + 1, env_state, outcome.observation, carries[0], is_over, episodes)
+    def step(moments: Moment) -> Moment:
+        return jax.vmap(lambda key, moment: _advance(env, team, key, moment))(keys, moments)
 
-    env_state, observation = jax.vmap(lambda k: env.reset(jax.random.fold_in(k, 0)))(keys)
-    nothing = Episodes(
-        jnp.zeros(num_episodes),
-        jnp.zeros(num_episodes, jnp.int32),
-        {name: jnp.zeros(num_episodes) for name in env.spec.metrics},
+    start = jax.vmap(lambda key: _begin(env, team, key))(keys)
+    return jax.lax.while_loop(is_under_way, step, start).so_far
+
+
+def record_episode(env: Env, team: Team, key: Key) -> list[Moment]:
+    """Every moment of the episode that ``run_episodes`` plays with this key, from its start to its end."""
+
+    def step(moment: Moment, _: None) -> tuple[Moment, Moment]:
+        moment = _advance(env, team, key, moment)
+        return moment, moment
+
+    @jax.jit
+    def play() -> tuple[Moment, Moment]:
+        start = _begin(env, team, key)
+        return start, jax.lax.scan(step, start, length=env.spec.time_limit)[1]
+
+    start, moments = jax.device_get(play())
+    length = int(moments.so_far.lengths[-1])
+    return [start, *(jax.tree.map(lambda x, t=t: x[t], moments) for t in range(length))]
+
+
+def _begin(env: Env, team: Team, key: Key) -> Moment:
+    env_state, observation = env.reset(jax.random.fold_in(key, 0))
+    memory = team.start(jax.random.fold_in(key, env.spec.time_limit + 2), env_state)  # no step has this number
+    nothing = Episodes(jnp.zeros(()), jnp.zeros((), jnp.int32), {name: jnp.zeros(()) for name in env.spec.metrics})
+    return Moment(jnp.zeros((), jnp.int32), env_state, observation, memory, jnp.zeros((), bool), nothing)
+
+
+def _advance(env: Env, team: Team, key: Key, moment: Moment) -> Moment:
+    """One step. After the end the episode's numbers stay as they are."""
+    action_key, env_key = jax.random.split(jax.random.fold_in(key, moment.time + 1))
+    action, memory = team.act(action_key, moment.env_state, moment.observation, moment.memory)
+    env_state, outcome = env.step(env_key, moment.env_state, action)
+    goes_on, so_far = ~moment.is_over, moment.so_far
+    so_far = Episodes(
+        so_far.returns + jnp.where(goes_on, outcome.reward.mean(), 0.0),
+        so_far.lengths + goes_on,
+        jax.tree.map(lambda old, new: jnp.where(goes_on, new, old), so_far.metrics, outcome.metrics),
     )
-    carry = jnp.zeros((num_episodes, num_agents, carry_size))
-    start = _Progress(jnp.zeros((), jnp.int32), env_state, observation, carry, jnp.zeros(num_episodes, bool), nothing)
-    return jax.lax.while_loop(is_under_way, step, start).episodes
+    is_over = moment.is_over | outcome.terminated | outcome.truncated
+    return Moment(moment.time + 1, env_state, outcome.observation, memory, is_over, so_far)

@@ -21,7 +21,8 @@ from ratiosym.envs.protocol import Env
 from ratiosym.learning.advantages import generalised_advantages, value_targets
 from ratiosym.learning.config import Hyperparameters, RunShape
 from ratiosym.learning.evaluate import Episodes, run_episodes
-from ratiosym.learning.networks import Network, Params, apply_critic, init_params
+from ratiosym.learning.networks import Actor, Network, Params, apply_critic, init_params
+from ratiosym.learning.policy import Policy
 from ratiosym.learning.rollout import EpisodeSums, RolloutState, init_rollout, rollout
 from ratiosym.learning.update import Batch, OptimiserState, UpdateMetrics, init_optimiser, update
 from ratiosym.objectives import Bounds, RatioDiagnostics, Surrogate
@@ -260,8 +261,13 @@ def over_devices(metrics: UpdateMetrics) -> UpdateMetrics:
 @partial(jax.jit, static_argnums=(0, 3))
 def evaluate(learner: Learner, params: Params, keys: Key, is_greedy: bool = False) -> Episodes:
     """One episode for each key, [K, n]; they are shared out over the devices."""
+
+    def play(actor: Actor, keys: Key) -> Episodes:
+        policy = Policy(actor, learner.env.spec, learner.shape.carry_size)
+        return run_episodes(learner.env, policy.team(is_greedy), keys)
+
     run = learner.spread(
-        lambda actor, keys: run_episodes(learner.env, actor, keys, learner.shape.carry_size, is_greedy),
+        play,
         in_specs=(P("seed"), P("seed", "group")),
         out_specs=P("seed", "group"),
     )

@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ratiosym.envs.teams import Memory, Team
 from ratiosym.learning.networks import Actor, apply_actor
-from ratiosym.types import EnvSpec, Key, Observation
+from ratiosym.types import EnvSpec, Key, Observation, State
 
 Carry = Float[Array, "*b A H"]
 
@@ -33,6 +34,14 @@ class Policy:
     def act(self, observation: Observation, carry: Carry, key: Key, greedy: bool = False) -> tuple[Array, Carry]:
         """Actions of all agents and their next memory. Sampled, unless ``greedy`` asks for the likeliest."""
         return _act(self.actor, observation, carry, key, greedy)
+
+    def team(self, greedy: bool = False) -> Team:
+        """These policies as a team that plays whole episodes."""
+
+        def act(key: Key, state: State, observation: Observation, memory: Memory) -> tuple[Array, Memory]:
+            return self.act(observation, memory, key, greedy)
+
+        return Team("a trained policy", lambda key, state: self.initial_carry(), act)
 
 
 @partial(jax.jit, static_argnums=4)
