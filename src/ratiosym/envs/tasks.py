@@ -28,14 +28,25 @@ _ROWS = (
 
 TASKS: dict[str, Task] = {task.name: task for task in _ROWS}
 
+# Beside the paper's tasks: made and trained by name, but in no table of results.
+_VARIANT_ROWS: tuple[Task, ...] = ()
+
+VARIANTS: dict[str, Task] = {task.name: task for task in _VARIANT_ROWS}
+
+
+def find_task(name: str) -> Task:
+    """The row of a task, or an error that names the closest one."""
+    tasks = TASKS | VARIANTS
+    if name not in tasks:
+        closest = "".join(f" Closest: {match!r}." for match in get_close_matches(name, tasks, n=1))
+        raise InputError(f"Unknown task {name!r}.{closest} List all with 'ratiosym tasks'.")
+    return tasks[name]
+
 
 def make(name: str, agent_ids: bool = True) -> Env:
     """Make the environment of a task; twice the same name gives equal environments.
 
     ``agent_ids`` puts the one-hot agent id in front of each agent's observation, as in all the paper's runs.
     """
-    if name not in TASKS:
-        closest = "".join(f" Closest: {match!r}." for match in get_close_matches(name, TASKS, n=1))
-        raise InputError(f"Unknown task {name!r}.{closest} List all with 'ratiosym tasks'.")
-    env = TASKS[name].make()
+    env = find_task(name).make()
     return with_agent_ids(env) if agent_ids else env
