@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 
-from ratiosym.envs.jaxmarl import mpe_spread
+from ratiosym.envs.jaxmarl import mpe_spread, smax
 from ratiosym.envs.protocol import Env
 from ratiosym.envs.wrappers import with_agent_ids
 from ratiosym.types import InputError
@@ -21,6 +21,17 @@ class Task:
 
 
 _ROWS = (
+    Task("smax-2s3z", "smax", partial(smax, "2s3z")),
+    Task("smax-3s5z", "smax", partial(smax, "3s5z")),
+    Task("smax-3s5z_vs_3s6z", "smax", partial(smax, "3s5z_vs_3s6z")),
+    Task("smax-3s_vs_5z", "smax", partial(smax, "3s_vs_5z")),
+    Task("smax-5m_vs_6m", "smax", partial(smax, "5m_vs_6m")),
+    Task("smax-10m_vs_11m", "smax", partial(smax, "10m_vs_11m")),
+    Task("smax-27m_vs_30m", "smax", partial(smax, "27m_vs_30m")),
+    Task("smax-6h_vs_8z", "smax", partial(smax, "6h_vs_8z")),
+    Task("smax-smacv2_5_units", "smax", partial(smax, "smacv2_5_units")),
+    Task("smax-smacv2_10_units", "smax", partial(smax, "smacv2_10_units")),
+    Task("smax-smacv2_20_units", "smax", partial(smax, "smacv2_20_units")),
     Task("mpe-spread-3ag", "mpe", partial(mpe_spread, 3)),
     Task("mpe-spread-5ag", "mpe", partial(mpe_spread, 5)),
     Task("mpe-spread-10ag", "mpe", partial(mpe_spread, 10)),

@@ -1,37 +1,25 @@
-"""Adapters over jaxmarl's environments.
+"""MPE simple spread."""
 
-The library speaks in dicts keyed by agent name; here every array is stacked once, in the library's agent
-order. Its ``step`` computes a whole reset each time and throws the episode's last observation away, so the
-adapters call ``step_env``. Its calls run with rank promotion allowed, whatever the user has set.
-
-A further environment is a further adapter class and its factory, built on ``_library_class``, ``_stack``,
-``_unstack`` and ``_strong``.
-"""
-
-import importlib
-import sys
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec, module_from_spec
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ratiosym.envs.jaxmarl.library import build, load, stack, strong, unstack
 from ratiosym.envs.protocol import Action
-from ratiosym.types import Continuous, EnvSpec, Key, MissingLibraryError, Observation, State, Step
+from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
 
 
 @cache
 def mpe_spread(num_agents: int) -> "MpeSpread":
     """MPE simple spread (v3) with continuous actions, as many landmarks as agents."""
     name = f"mpe-spread-{num_agents}ag"
-    spread = _library_class(name, "jaxmarl.environments.mpe.simple_spread", "SimpleSpreadMPE")
-    # The library makes arrays here: concrete ones, even where an outer function is being traced.
-    with jax.ensure_compile_time_eval(), jax.numpy_rank_promotion("allow"):
-        library = spread(num_agents=num_agents, num_landmarks=num_agents, local_ratio=0.5, action_type="Continuous")
-    return MpeSpread(name, library)
+    spread = load(name, "mpe.simple_spread", "SimpleSpreadMPE")
+    settings = {"num_agents": num_agents, "num_landmarks": num_agents, "local_ratio": 0.5}
+    return MpeSpread(name, build(spread, **settings, action_type="Continuous"))
 
 
 class SpreadState(NamedTuple):
@@ -75,7 +63,7 @@ class MpeSpread:
         """Start an episode: agents and landmarks uniform in [-1, 1]^2, at rest."""
         with jax.numpy_rank_promotion("allow"):
             observations, world = self.library.reset(key)
-        return SpreadState(_strong(world), jnp.zeros(())), self._observation(observations)
+        return SpreadState(strong(world), jnp.zeros(())), self._observation(observations)
 
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         """Take one step."""
@@ -83,13 +71,13 @@ class MpeSpread:
         # With a constant one the noise is drawn once for a whole batch of environments: a fifth faster.
         del key
         # Decision 5: tanh values as they are, though the library's box is [0, 1] (it does not clip).
-        actions = _unstack(self.library, action)
+        actions = unstack(self.library, action)
         with jax.numpy_rank_promotion("allow"):
             observations, world, rewards, dones, _ = self.library.step_env(jax.random.key(0), state.world, actions)
         num_collisions = state.num_collisions + _num_collisions(self.library, world)
         step = Step(
             observation=self._observation(observations),
-            reward=_stack(self.library, rewards),
+            reward=stack(self.library, rewards),
             terminated=jnp.zeros((), bool),
             truncated=dones["__all__"],
             metrics={"covered": _covered(self.library, world), "collisions": num_collisions},
@@ -97,7 +85,7 @@ class MpeSpread:
         return SpreadState(world, num_collisions), step
 
     def _observation(self, observations: dict[str, Array]) -> Observation:
-        local = _stack(self.library, observations)
+        local = stack(self.library, observations)
         num_agents = local.shape[0]
         return Observation(
             local=local,
@@ -120,48 +108,3 @@ def _num_collisions(library: Any, world: Any) -> Float[Array, ""]:
 
 def _distances(one: Float[Array, "N 2"], other: Float[Array, "M 2"]) -> Float[Array, "N M"]:
     return jnp.linalg.norm(one[:, None] - other[None], axis=-1)
-
-
-def _stack(library: Any, values: dict[str, Array]) -> Array:
-    return jnp.stack([values[agent] for agent in library.agents])  # [A, ...]
-
-
-def _unstack(library: Any, values: Array) -> dict[str, Array]:
-    return {agent: values[index] for index, agent in enumerate(library.agents)}
-
-
-def _strong(tree: Any) -> Any:
-    """Without weak types: the library's start has some that its step has not, and jit would compile twice."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), tree)
-
-
-def _library_class(task: str, module: str, name: str) -> Any:
-    """A class of jaxmarl, or one line on how to get it for ``task``."""
-    if find_spec("jaxmarl") is None:
-        raise MissingLibraryError(
-            f"Task {task!r} needs the library jaxmarl. Install it with: pip install 'ratiosym[jaxmarl]'"
-        )
-    with jax.ensure_compile_time_eval(), jax.numpy_rank_promotion("allow"):
-        return getattr(_import_alone(module), name)
-
-
-def _import_alone(name: str) -> Any:
-    """Import a module without running the ``__init__`` of the packages it is in.
-
-    Those of jaxmarl print to standard output and import every environment there is, seconds of work. While
-    the module loads, empty packages stand in for them; afterwards they are gone, and ``import jaxmarl``
-    works as ever and finds the same classes.
-    """
-    parts = name.split(".")
-    packages = [".".join(parts[:end]) for end in range(1, len(parts))]
-    stand_ins = [package for package in packages if package not in sys.modules]
-    try:
-        for package in stand_ins:
-            spec = find_spec(package)
-            if spec is None:
-                raise ModuleNotFoundError(f"No module named {package!r}", name=package)
-            sys.modules[package] = module_from_spec(spec)
-        return importlib.import_module(name)
-    finally:
-        for package in stand_ins:
-            sys.modules.pop(package, None)
