@@ -1,4 +1,4 @@
-"""The front door: ``ratiosym train | evaluate | tasks | figures | demo | doctor``."""
+"""The front door: ``ratiosym train | evaluate | baselines | render | play | tasks | figures | demo | doctor``."""
 
 import sys
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The commands as typed options: ``train | evaluate | tasks | figures | demo | doctor``."""
+"""The commands as typed options, one dataclass each."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Union
 
 import tyro
 
-from ratiosym.envs.tasks import TASKS
+from ratiosym.envs.tasks import TASKS, make
 from ratiosym.experiments.presets import PRESETS, preset
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion, option
 from ratiosym.objectives import OBJECTIVES
@@ -148,6 +148,93 @@ class Evaluate:
 
 
 @dataclass(frozen=True)
+class Baselines:
+    """Play the scripted teams of a task: what a trained one has to beat.
+
+    ratiosym baselines paxmen-4a --episodes 1000
+    """
+
+    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
+    """'random' plays every task; some have more."""
+    episodes: int = 320
+    """How many for each team."""
+    seed: int = 0
+    """Of the episodes; all teams meet the same starts."""
+
+    def run(self) -> None:
+        """Play and compare."""
+        from ratiosym.cli.display import show_baselines
+        from ratiosym.envs.teams import references_of
+        from ratiosym.experiments.episodes import play_baselines
+        from ratiosym.learning.devices import keep_programs, start_jax
+
+        start_jax()
+        keep_programs()
+        played = play_baselines(self.task, self.episodes, self.seed)
+        show_baselines(self.task, played, references_of(make(self.task, agent_ids=False)))
+
+
+@dataclass(frozen=True)
+class Render:
+    """Make a film of one episode.
+
+    A trained team: ratiosym render runs/first --out first.gif
+
+    A scripted one: ratiosym render paxmen-4a --team oracle --out oracle.gif
+    """
+
+    what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR|TASK")]
+    """The directory of a run, or a task for a scripted team."""
+    team: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """The scripted team; 'ratiosym baselines TASK' lists them. By default the random one."""
+    which: Literal["best", "last"] = "best"
+    """The parameters of a run's best evaluation, or the newest."""
+    seed: int = 0
+    """Of the episode."""
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("episode.gif")
+    """The film."""
+
+    def run(self) -> None:
+        """Play and draw."""
+        from ratiosym.experiments.episodes import find_cast
+        from ratiosym.learning.devices import keep_programs, start_jax
+        from ratiosym.report.film import check_film, draw_film
+
+        start_jax()
+        keep_programs()
+        cast = find_cast(self.what, self.team, self.which)
+        check_film(cast.plain, self.out)
+        draw_film(cast.plain, cast.record(self.seed), self.out, cast.title)
+        print(self.out)
+
+
+@dataclass(frozen=True)
+class Play:
+    """Steer one agent yourself, in the terminal; a scripted team plays the others.
+
+    ratiosym play paxmen-4a
+    """
+
+    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
+    """A task of PaxMen."""
+    agent: int = 0
+    """Which one is yours."""
+    team: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
+    """Who plays the others; 'ratiosym baselines TASK' lists the teams. By default the last of them."""
+    seed: int = 0
+    """Of the episode."""
+
+    def run(self) -> None:
+        """Play an episode."""
+        from ratiosym.cli.play import play
+        from ratiosym.learning.devices import keep_programs, start_jax
+
+        start_jax()
+        keep_programs()
+        play(self.task, self.agent, self.team, self.seed)
+
+
+@dataclass(frozen=True)
 class Tasks:
     """List the tasks."""
 
@@ -157,7 +244,6 @@ class Tasks:
     def run(self) -> None:
         """Print the table."""
         from ratiosym.cli.display import show_tasks
-        from ratiosym.envs.tasks import make
 
         rows = []
         for task in TASKS.values():
@@ -247,7 +333,7 @@ class Doctor:
             raise SystemExit(1)
 
 
-def parse(arguments: list[str]) -> Train | Evaluate | Tasks | Figures | Demo | Doctor:
+def parse(arguments: list[str]) -> Any:
     """A command from its words. The preset sets the defaults that --help shows and the other options change."""
     train: Train | None = None
     is_overview = arguments[:1] in ([], ["-h"], ["--help"])
@@ -263,7 +349,7 @@ def parse(arguments: list[str]) -> Train | Evaluate | Tasks | Figures | Demo | D
         Annotated[Train, tyro.conf.subcommand("train", default=train or Train(), description=about(Train))],
         *(
             Annotated[c, tyro.conf.subcommand(c.__name__.lower(), description=about(c))]
-            for c in (Evaluate, Tasks, Figures, Demo, Doctor)
+            for c in (Evaluate, Baselines, Render, Play, Tasks, Figures, Demo, Doctor)
         ),
     ]
     return tyro.cli(  # type: ignore[call-overload, no-any-return, unused-ignore]

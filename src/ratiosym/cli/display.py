@@ -14,6 +14,7 @@ from rich.progress import BarColumn, SpinnerColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
+from ratiosym.envs.teams import Team
 from ratiosym.experiments.run import Progress, Run, describe
 from ratiosym.learning.evaluate import Episodes
 from ratiosym.learning.train import NonFiniteLoss
@@ -123,6 +124,27 @@ def show_episodes(directory: Path, episodes: Episodes) -> None:
     for name, value in describe(episodes).items():
         table.add_row(name.replace("_", " "), f"{value:,.4g}" if isinstance(value, float) else f"{value:,}")
     console.print(table)
+
+
+def show_baselines(task: str, played: dict[str, tuple[Team, Episodes]], references: dict[str, float]) -> None:
+    """Returns of scripted teams, with standard errors and metrics, and beside them what is known of them."""
+    table = Table(title=f"{task}, scripted teams", title_justify="left")
+    rows = {name: describe(episodes) for name, (_, episodes) in played.items()}
+    metrics = sorted(next(iter(played.values()))[1].metrics)
+    columns = ["return", *(["reference"] if references else []), "length", *(m.replace("_", " ") for m in metrics)]
+    table.add_column("team", no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right")
+    for name, row in rows.items():
+        error = row["std_return"] / row["episodes"] ** 0.5
+        known = [f"{references[name]:.2f}" if name in references else ""] if references else []
+        numbers = [f"{row[key]:.3g}" for key in ("mean_length", *metrics)]
+        table.add_row(name, f"{row['mean_return']:.2f} ± {error:.2f}", *known, *numbers)
+    console.print(table)
+    for name, (team, _) in played.items():
+        console.print(f"{name}: {team.about}")
+    num_episodes = next(iter(rows.values()))["episodes"]
+    console.print(f"Means over {num_episodes:,} episodes each (± standard error).")
 
 
 def show_tasks(rows: list[dict[str, Any]], as_json: bool) -> None:

@@ -1,6 +1,7 @@
 """Scripted teams: what plays when nothing has been learned.
 
-An environment may offer its own, as a dict ``teams`` from name to ``Team``; ``random`` plays everywhere.
+An environment may offer its own, as a dict ``teams`` from name to ``Team``, and what is known of their returns as a
+dict ``references``; ``random`` plays everywhere.
 """
 
 from collections.abc import Callable
@@ -33,6 +34,11 @@ def teams_of(env: Env) -> dict[str, Team]:
 
     random = Team("uniform among the legal actions", lambda key, state: (), act)
     return {"random": random} | getattr(env, "teams", {})
+
+
+def references_of(env: Env) -> dict[str, float]:
+    """Returns that are known of an environment's teams (its ``references``), for tables."""
+    return dict(getattr(env, "references", {}))
 
 
 def get_team(env: Env, name: str) -> Team:

@@ -1,0 +1,63 @@
+"""Films of episodes: the environment's own pictures, with a line on who plays, the step and the score."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image, ImageDraw, ImageFont
+
+from ratiosym.learning.evaluate import Moment
+from ratiosym.types import InputError
+
+Picture = UInt8[np.ndarray, "H W 3"]
+
+MAX_PICTURES = 200  # longer episodes skip steps
+SECONDS = 0.1  # a picture
+LAST_SECONDS = 2.0  # the end stays
+
+
+def draw_film(env: Any, moments: Sequence[Moment], path: Path, title: str) -> None:
+    """An episode as a GIF. ``env.draw(state, history)`` paints a state; the states before it are its history."""
+    check_film(env, path)
+    stride = -(-len(moments) // MAX_PICTURES)
+    shown = sorted({*range(0, len(moments), stride), len(moments) - 1})
+    states = [moment.env_state for moment in moments]
+    images = []
+    for index in shown:
+        text = f"{title}   step {index} of {len(moments) - 1}   return {float(moments[index].so_far.returns):.2f}"
+        images.append(Image.fromarray(with_caption(env.draw(states[index], states[:index]), text)))
+    durations = [int(1000 * SECONDS)] * (len(images) - 1) + [int(1000 * LAST_SECONDS)]
+    few_colours = [image.quantize(128, dither=Image.Dither.NONE) for image in images]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.stem}.{os.getpid()}.gif")
+    try:
+        few_colours[0].save(
+            unfinished, save_all=True, append_images=few_colours[1:], duration=durations, loop=0, optimize=True
+        )
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def check_film(env: Any, path: Path) -> None:
+    """Whether an environment can be drawn, and into such a file."""
+    if path.suffix != ".gif":
+        raise InputError(f"A film is saved as .gif, not as '{path.suffix}' ({path}). Change the suffix.")
+    if not hasattr(env, "draw"):
+        raise InputError(f"Task {env.spec.name!r} has no pictures: its environment has no method 'draw'.")
+
+
+def with_caption(picture: Picture, text: str) -> Picture:
+    """A line of text above a picture, as large as fits."""
+    width = picture.shape[1]
+    size = 16
+    font = ImageFont.load_default(size)
+    while size > 7 and font.getlength(text) > width - 8:
+        size -= 1
+        font = ImageFont.load_default(size)
+    strip = Image.new("RGB", (width, size + 10), "white")
+    ImageDraw.Draw(strip).text((4, 4), text, fill=(20, 20, 20), font=font)
+    return np.concatenate([np.asarray(strip), picture])
