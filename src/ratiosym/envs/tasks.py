@@ -6,6 +6,8 @@ from difflib import get_close_matches
 from functools import partial
 
 from ratiosym.envs.jaxmarl import mpe_spread, smax
+from ratiosym.envs.paxmen.env import paxmen
+from ratiosym.envs.jumanji import connector, rware, search_and_rescue
 from ratiosym.envs.protocol import Env
 from ratiosym.envs.wrappers import with_agent_ids
 from ratiosym.types import InputError
@@ -21,6 +23,26 @@ class Task:
 
 
 _ROWS = (
+    Task("rware-tiny-2ag", "rware", partial(rware, "tiny", 2)),
+    Task("rware-tiny-2ag-hard", "rware", partial(rware, "tiny", 2, hard=True)),
+    Task("rware-tiny-4ag", "rware", partial(rware, "tiny", 4)),
+    Task("rware-tiny-4ag-hard", "rware", partial(rware, "tiny", 4, hard=True)),
+    Task("rware-small-4ag", "rware", partial(rware, "small", 4)),
+    Task("rware-small-4ag-hard", "rware", partial(rware, "small", 4, hard=True)),
+    Task("rware-medium-4ag", "rware", partial(rware, "medium", 4)),
+    Task("rware-medium-4ag-hard", "rware", partial(rware, "medium", 4, hard=True)),
+    Task("rware-medium-6ag", "rware", partial(rware, "medium", 6)),
+    Task("rware-large-4ag", "rware", partial(rware, "large", 4)),
+    Task("rware-large-4ag-hard", "rware", partial(rware, "large", 4, hard=True)),
+    Task("rware-large-8ag", "rware", partial(rware, "large", 8)),
+    Task("rware-large-8ag-hard", "rware", partial(rware, "large", 8, hard=True)),
+    Task("rware-xlarge-4ag", "rware", partial(rware, "xlarge", 4)),
+    Task("rware-xlarge-4ag-hard", "rware", partial(rware, "xlarge", 4, hard=True)),
+    Task("connector-5x5x3a", "connector", partial(connector, 5, 3)),
+    Task("connector-7x7x5a", "connector", partial(connector, 7, 5)),
+    Task("connector-10x10x10a", "connector", partial(connector, 10, 10)),
+    Task("connector-15x15x23a", "connector", partial(connector, 15, 23)),
+    Task("connector-18x18x33a", "connector", partial(connector, 18, 33)),
     Task("smax-2s3z", "smax", partial(smax, "2s3z")),
     Task("smax-3s5z", "smax", partial(smax, "3s5z")),
     Task("smax-3s5z_vs_3s6z", "smax", partial(smax, "3s5z_vs_3s6z")),
@@ -35,12 +57,23 @@ _ROWS = (
     Task("mpe-spread-3ag", "mpe", partial(mpe_spread, 3)),
     Task("mpe-spread-5ag", "mpe", partial(mpe_spread, 5)),
     Task("mpe-spread-10ag", "mpe", partial(mpe_spread, 10)),
+    Task("paxmen-4a", "paxmen", partial(paxmen, 4)),
+    Task("paxmen-5a", "paxmen", partial(paxmen, 5)),
+    Task("paxmen-6a", "paxmen", partial(paxmen, 6)),
+    Task("sar-100tg-2ag", "sar", partial(search_and_rescue, 100, 2)),
+    Task("sar-200tg-4ag", "sar", partial(search_and_rescue, 200, 4)),
+    Task("sar-300tg-6ag", "sar", partial(search_and_rescue, 300, 6)),
+    Task("sar-400tg-8ag", "sar", partial(search_and_rescue, 400, 8)),
 )
 
 TASKS: dict[str, Task] = {task.name: task for task in _ROWS}
 
 # Beside the paper's tasks: made and trained by name, but in no table of results.
-_VARIANT_ROWS: tuple[Task, ...] = ()
+_VARIANT_ROWS: tuple[Task, ...] = (
+    Task("paxmen-4a-heldout", "paxmen", partial(paxmen, 4, held_out=True)),
+    Task("paxmen-5a-heldout", "paxmen", partial(paxmen, 5, held_out=True)),
+    Task("paxmen-6a-heldout", "paxmen", partial(paxmen, 6, held_out=True)),
+)
 
 VARIANTS: dict[str, Task] = {task.name: task for task in _VARIANT_ROWS}
 

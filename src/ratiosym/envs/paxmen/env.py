@@ -1,0 +1,256 @@
+"""PaxMen, after the published rules: the state holds no grid, and what is constant comes from tables."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ratiosym.envs.paxmen.layouts import (
+    DOT_SETS,
+    DOTS_PER_ROOM,
+    HELD_OUT,
+    LAYOUTS,
+    MOVES,
+    ROOM_CELLS,
+    VIEW,
+    Layout,
+    tables,
+)
+from ratiosym.envs.paxmen.policies import REFERENCE_RETURNS
+from ratiosym.envs.protocol import Action
+from ratiosym.types import Discrete, EnvSpec, InputError, Key, Observation, Step
+
+EAT = 4
+NUM_ACTIONS = len(MOVES)
+PENALTIES_PER_DOT = 40  # an agent that does not eat costs 1/40 = 0.025 of a dot
+AGENT, DOT, WALL = 0.1, 1.0, -1.0  # as they are seen
+TIME_LIMITS = {4: 100, 5: 115, 6: 130}
+METRICS = (
+    "normalised_score",
+    "rooms_visited",
+    "rooms_cleared",
+    "rounds_cleared",
+    "dots_eaten",
+    "alone_in_corridor",
+    "corridor_sharing",
+    "time_to_first_clear",
+)
+
+
+class Tally(NamedTuple):
+    """What the metrics remember of the episode: counts, so that nothing is lost to rounding."""
+
+    num_dots: Int[Array, ""]  # eaten
+    num_eaters: Int[Array, ""]  # summed over steps: agents that ate
+    num_rounds: Int[Array, ""]  # how often the last dot was eaten
+    first_clear: Int[Array, ""]  # the step that first ate a last dot; the time limit before that
+    num_alone: Int[Array, ""]  # summed over steps: agents with an arm to themselves
+    num_sharing: Int[Array, ""]  # summed over steps: agents in an arm with others
+    is_visited: Bool[Array, "N"]  # the room has had an agent in it
+    is_cleared: Bool[Array, "N"]  # the room has had all its dots eaten
+
+
+class PaxMenState(NamedTuple):
+    """An episode's moment. A cell is an index among its map's free cells, in the critic's order."""
+
+    layout: Int[Array, ""]
+    agents: Int[Array, "N"]  # their cells
+    dots: Int[Array, "N 3"]  # cells, room by room
+    is_left: Bool[Array, "N 3"]  # the dot has not been eaten
+    time: Int[Array, ""]  # steps taken
+    tally: Tally
+
+
+def paxmen(
+    num_agents: int, held_out: bool = False, mask_walls: bool = False, additive_penalty: bool = False
+) -> "PaxMen":
+    """The task of 4, 5 or 6 agents, on its own maps or on the held-out ones."""
+    if num_agents not in LAYOUTS:
+        raise InputError(f"PaxMen has no task of {num_agents} agents; choose from {', '.join(map(str, LAYOUTS))}.")
+    name = f"paxmen-{num_agents}a" + ("-heldout" if held_out else "")
+    layouts = (HELD_OUT if held_out else LAYOUTS)[num_agents]
+    reference = REFERENCE_RETURNS[num_agents]
+    score_range = (reference.random, reference.oracle)
+    return PaxMen(name, layouts, TIME_LIMITS[num_agents], score_range, mask_walls, additive_penalty)
+
+
+@dataclass(frozen=True)
+class PaxMen:
+    """Agents leave a hub by as many corridors and eat the dots in the rooms at their ends, three a room.
+
+    When the last dot of all is eaten, all are laid out anew: a team that sends one agent to every room earns far more
+    than one that leaves a single room out. N agents, N arms, C free cells.
+
+    Observation ``[N, 25]``, in [-1, 1]: the 5x5 cells around the agent, row by row: wall -1, empty 0, dot 1, another
+    agent 0.1 (drawn over a dot); oneself is not drawn. State ``[C]``, in [0, 1]: all free cells, the hub's and then
+    for each arm the corridor's and the room's, each row by row; dots and agents as above.
+    Action ``[N]``, in 0..4: up, down, right, left, eat. A move into a wall stays; eating stays and eats the dot
+    one stands on, if there is one. All move, then all eat, at once. All actions are legal, unless ``mask_walls``.
+    Reward, the same for all agents: dots eaten, less 0.025 for every agent that did not eat; with
+    ``additive_penalty`` less 0.025 for every agent, whether it ate or not.
+    Start: one of the maps, distinct cells of the hub, three cells of each room, all uniform.
+    End: always the clock.
+    Metrics: see ``docs/paxmen.md``.
+    """
+
+    name: str
+    layouts: tuple[Layout, ...]  # an episode draws one; your own pass ``layouts.validate``
+    time_limit: int
+    score_range: tuple[float, float]  # the returns whose normalised scores are 0 and 1
+    mask_walls: bool = False  # moves into walls are illegal
+    additive_penalty: bool = False  # those who eat pay the step's penalty too
+
+    @property
+    def num_agents(self) -> int:
+        """As many as there are arms."""
+        return len(self.layouts[0].arms)
+
+    @property
+    def num_cells(self) -> int:
+        """Free cells of each map."""
+        return tables(self.layouts).positions.shape[1]
+
+    @property
+    def spec(self) -> EnvSpec:
+        """The sizes of everything."""
+        return EnvSpec(
+            name=self.name,
+            num_agents=self.num_agents,
+            observation_size=VIEW * VIEW,
+            state_size=self.num_cells,
+            action=Discrete(NUM_ACTIONS),
+            time_limit=self.time_limit,
+            metrics=METRICS,
+        )
+
+    def reset(self, key: Key) -> tuple[PaxMenState, Observation]:
+        """Start an episode."""
+        layout_key, agents_key, dots_key = jax.random.split(key, 3)
+        layout = jax.random.randint(layout_key, (), 0, len(self.layouts), jnp.int32)
+        # The hub's cells come first. The places of the largest of independent numbers are distinct and uniform.
+        order = jax.random.uniform(agents_key, (self.layouts[0].hub ** 2,))
+        state = PaxMenState(
+            layout=layout,
+            agents=jax.lax.top_k(order, self.num_agents)[1].astype(jnp.int32),
+            dots=self._draw_dots(dots_key, layout),
+            is_left=jnp.ones((self.num_agents, DOTS_PER_ROOM), bool),
+            time=jnp.zeros((), jnp.int32),
+            tally=_empty_tally(self.num_agents, self.time_limit),
+        )
+        return state, self._observe(state)
+
+    def step(self, key: Key, state: PaxMenState, action: Action) -> tuple[PaxMenState, Step]:
+        """Take one step."""
+        agents = self._lookup("moves")[state.layout, state.agents, action]
+        is_on = (agents[:, None, None] == state.dots[None]) & state.is_left[None]  # [A, N, 3]
+        eats = is_on & (action == EAT)[:, None, None]
+        is_left = state.is_left & ~eats.any(0)
+        is_over = ~is_left.any()  # the round: all dots come back, in the same step
+        num_dots = eats.any(0).sum(dtype=jnp.int32)
+        num_eaters = eats.any((1, 2)).sum(dtype=jnp.int32)
+        after = PaxMenState(
+            layout=state.layout,
+            agents=agents,
+            # Under vmap the new dots are drawn in every step, so that a draw must cost little.
+            dots=jnp.where(is_over, self._draw_dots(key, state.layout), state.dots),
+            is_left=is_left | is_over,
+            time=state.time + 1,
+            tally=self._count(state, agents, is_left, num_dots, num_eaters),
+        )
+        num_paying = self.num_agents - (0 if self.additive_penalty else num_eaters)
+        step = Step(
+            observation=self._observe(after),
+            reward=jnp.full(self.num_agents, _exact_reward(num_dots, num_paying)),
+            terminated=jnp.zeros((), bool),
+            truncated=after.time >= self.time_limit,
+            metrics=self._metrics(after),
+        )
+        return after, step
+
+    def _lookup(self, name: str) -> Array:
+        return jnp.asarray(getattr(tables(self.layouts), name), jnp.int32)
+
+    def _draw_dots(self, key: Key, layout: Int[Array, ""]) -> Int[Array, "N 3"]:
+        """One of the 455 sets of three cells for every room, uniform but for 1 part in 9 million."""
+        bits = jax.random.bits(key, (self.num_agents,), jnp.uint32)
+        sets = jnp.asarray(DOT_SETS, jnp.int32)[bits % len(DOT_SETS)]
+        return self._lookup("room_starts")[layout][:, None] + sets
+
+    def _observe(self, state: PaxMenState) -> Observation:
+        num_agents = self.num_agents
+        cells = jnp.arange(self.num_cells, dtype=jnp.int32)
+        dots = jnp.where(state.is_left, state.dots, -1).reshape(-1)
+        has_dot = (cells[:, None] == dots[None]).any(1)
+        has_agent = (cells[:, None] == state.agents[None]).any(1)
+        ground = jnp.where(has_dot, DOT, 0.0)
+        window = self._lookup("windows")[state.layout, state.agents]  # [A, 25]
+        is_other = ~jnp.eye(num_agents, dtype=bool)[:, None]
+        sees_agent = ((window[:, :, None] == state.agents[None, None]) & is_other).any(2)
+        return Observation(
+            local=jnp.where(sees_agent, AGENT, jnp.append(ground, WALL)[window]),
+            legal=self._legal(state),
+            active=jnp.ones(num_agents, bool),
+            state=jnp.where(has_agent, AGENT, ground),
+        )
+
+    def _legal(self, state: PaxMenState) -> Bool[Array, "N 5"]:
+        if not self.mask_walls:
+            return jnp.ones((self.num_agents, NUM_ACTIONS), bool)
+        to = self._lookup("moves")[state.layout, state.agents]
+        return (to != state.agents[:, None]) | (jnp.arange(NUM_ACTIONS) == EAT)[None]
+
+    def _count(
+        self,
+        before: PaxMenState,
+        agents: Int[Array, "N"],
+        is_left: Bool[Array, "N 3"],
+        num_dots: Int[Array, ""],
+        num_eaters: Int[Array, ""],
+    ) -> Tally:
+        """The tally after a step; ``is_left`` before new dots come."""
+        tally, is_over = before.tally, ~is_left.any()
+        rooms = self._lookup("room_starts")[before.layout][None]  # [1, N]
+        corridors = self._lookup("corridor_starts")[before.layout][None]
+        in_room = (agents[:, None] >= rooms) & (agents[:, None] < rooms + ROOM_CELLS)  # [A, N]
+        in_arm = (agents[:, None] >= corridors) & (agents[:, None] < rooms + ROOM_CELLS)
+        in_each = in_arm.sum(0, dtype=jnp.int32)
+        is_first = is_over & (tally.num_rounds == 0)
+        return Tally(
+            num_dots=tally.num_dots + num_dots,
+            num_eaters=tally.num_eaters + num_eaters,
+            num_rounds=tally.num_rounds + is_over,
+            first_clear=jnp.where(is_first, before.time + 1, tally.first_clear),
+            num_alone=tally.num_alone + (in_each == 1).sum(dtype=jnp.int32),
+            num_sharing=tally.num_sharing + jnp.where(in_each > 1, in_each, 0).sum(dtype=jnp.int32),
+            is_visited=tally.is_visited | in_room.any(0),
+            is_cleared=tally.is_cleared | ~is_left.any(1),
+        )
+
+    def _metrics(self, state: PaxMenState) -> dict[str, Float[Array, ""]]:
+        """Of the episode so far. The normalised score is of the paper's reward, whatever the options."""
+        tally = state.tally
+        num_turns = self.num_agents * state.time
+        low, high = self.score_range
+        values = (
+            (_exact_reward(tally.num_dots, num_turns - tally.num_eaters) - low) / (high - low),
+            tally.is_visited.sum(),
+            tally.is_cleared.sum(),
+            tally.num_rounds,
+            tally.num_dots,
+            tally.num_alone / num_turns,
+            tally.num_sharing / num_turns,
+            tally.first_clear,
+        )
+        return {name: value.astype(jnp.float32) for name, value in zip(METRICS, values, strict=True)}
+
+
+def _exact_reward(num_dots: Int[Array, ""], num_paying: Int[Array, ""] | int) -> Float[Array, ""]:
+    """D - 0.025 P from integers, rounded once."""
+    return (PENALTIES_PER_DOT * num_dots - num_paying).astype(jnp.float32) / PENALTIES_PER_DOT
+
+
+def _empty_tally(num_arms: int, time_limit: int) -> Tally:
+    zero, no = jnp.zeros((), jnp.int32), jnp.zeros(num_arms, bool)
+    return Tally(zero, zero, zero, jnp.full((), time_limit, jnp.int32), zero, zero, no, no)

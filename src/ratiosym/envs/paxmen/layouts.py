@@ -1,0 +1,164 @@
+"""The maps: arms as data, what a valid map is, and the constant tables the environment reads.
+
+A map is a square hub in the middle of a square grid. Arms leave it: a straight corridor one cell wide, then a room
+5 deep and 3 wide, centred on its corridor. Everything else is wall.
+"""
+
+from functools import cache
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from ratiosym.types import InputError
+
+DEPTH, WIDTH = 5, 3  # of a room
+ROOM_CELLS = DEPTH * WIDTH
+DOTS_PER_ROOM = 3
+LONGEST = 12  # corridor
+VIEW = 5  # an agent sees a square of so many cells
+BORDER = LONGEST + DEPTH + VIEW // 2  # from the grid's edge to the hub: no window leaves the grid
+SIDES = {"N": (-1, 0), "S": (1, 0), "E": (0, 1), "W": (0, -1)}  # one step away from the hub: rows, columns
+MOVES = ((-1, 0), (1, 0), (0, 1), (0, -1), (0, 0))  # up, down, right, left, eat
+
+
+class Arm(NamedTuple):
+    """A corridor and its room."""
+
+    side: str  # of the hub: N, S, E or W
+    offset: int  # along that edge from its middle; negative is north or west
+    length: int  # of the corridor
+
+
+class Layout(NamedTuple):
+    """One map."""
+
+    hub: int  # cells a side, odd
+    arms: tuple[Arm, ...]
+
+    @property
+    def size(self) -> int:
+        """Cells a side of the whole grid."""
+        return self.hub + 2 * BORDER
+
+
+def _crosses(lengths: tuple[str, ...]) -> tuple[Layout, ...]:
+    """One arm a side, in the order N, S, E, W; a word of lengths for each map."""
+    return tuple(
+        Layout(3, tuple(Arm(side, 0, int(n)) for side, n in zip(SIDES, word.split(), strict=True))) for word in lengths
+    )
+
+
+def _doubled(hub: int, doubled: dict[str, tuple[int, int]], others: dict[str, int]) -> Layout:
+    """Two arms, at offsets -2 and +2, on each doubled side; one on each other side, in the order N, S, E, W."""
+    pairs = [Arm(side, o, n) for side, lengths in doubled.items() for o, n in zip((-2, 2), lengths, strict=True)]
+    return Layout(hub, (*pairs, *(Arm(side, 0, others[side]) for side in SIDES if side in others)))
+
+
+def _five(side: str, pair: tuple[int, int] = (12, 4), others: tuple[int, int, int] = (8, 8, 8)) -> Layout:
+    return _doubled(5, {side: pair}, dict(zip((s for s in SIDES if s != side), others, strict=True)))
+
+
+def _six(sides: str, pair: tuple[int, int] = (12, 8)) -> Layout:
+    return _doubled(7, dict.fromkeys(sides, pair), {side: 4 for side in SIDES if side not in sides})
+
+
+# By number of agents: four maps, of which each episode draws one.
+LAYOUTS: dict[int, tuple[Layout, ...]] = {
+    4: _crosses(("12 4 8 8", "4 12 8 8", "8 8 12 4", "8 8 4 12")),
+    5: (_five("N"), _five("S"), _five("E"), _five("W")),
+    6: (_six("NS"), _six("EW"), _six("NE"), _six("SW")),
+}
+
+# Decision 30: four other maps of the same size, with the same corridors on other sides.
+HELD_OUT: dict[int, tuple[Layout, ...]] = {
+    4: _crosses(("12 8 4 8", "8 12 8 4", "8 4 12 8", "4 8 8 12")),
+    5: tuple(_five(side, (8, 8), (12, 8, 4)) for side in SIDES),
+    6: (_six("NS", (8, 12)), _six("EW", (8, 12)), _six("SE"), _six("NW")),
+}
+
+Cell = tuple[int, int]  # row, column
+
+
+def hub_cells(layout: Layout) -> list[Cell]:
+    """Row by row."""
+    inside = range(BORDER, BORDER + layout.hub)
+    return [(row, column) for row in inside for column in inside]
+
+
+def corridor_cells(layout: Layout, arm: Arm) -> list[Cell]:
+    """Row by row."""
+    return _strip(layout, arm, range(1, arm.length + 1), 0)
+
+
+def room_cells(layout: Layout, arm: Arm) -> list[Cell]:
+    """Row by row."""
+    return _strip(layout, arm, range(arm.length + 1, arm.length + DEPTH + 1), WIDTH // 2)
+
+
+def _strip(layout: Layout, arm: Arm, distances: range, reach: int) -> list[Cell]:
+    """Cells so many steps outside the hub's edge, and up to ``reach`` cells beside the arm's middle line."""
+    step, middle = np.array(SIDES[arm.side]), layout.size // 2
+    beside = np.abs(step[::-1])  # east for arms to the north and south, south for the others
+    edge = middle + layout.hub // 2 * step + arm.offset * beside
+    cells = [edge + d * step + b * beside for d in distances for b in range(-reach, reach + 1)]
+    return sorted((int(row), int(column)) for row, column in cells)
+
+
+def free_cells(layout: Layout) -> list[Cell]:
+    """In the critic's order: the hub, then for each arm its corridor and its room, each row by row."""
+    cells = hub_cells(layout)
+    for arm in layout.arms:
+        cells += corridor_cells(layout, arm) + room_cells(layout, arm)
+    return cells
+
+
+def walls(layout: Layout) -> Bool[np.ndarray, "size size"]:
+    """Where the walls are."""
+    grid = np.ones((layout.size, layout.size), bool)
+    grid[tuple(np.transpose(free_cells(layout)))] = False
+    return grid
+
+
+class Tables(NamedTuple):
+    """Everything constant about a task's maps. A cell is its index among its map's free cells, in the critic's order.
+
+    L maps, C free cells, N arms. An arm's cells follow one another, first the corridor's and then the room's.
+    """
+
+    positions: Int[np.ndarray, "L C 2"]  # row and column on the grid
+    moves: Int[np.ndarray, "L C 5"]  # the cell each action leads to
+    windows: Int[np.ndarray, "L C 25"]  # the cells seen from each, row by row; C for wall
+    corridor_starts: Int[np.ndarray, "L N"]  # the first cell of each corridor
+    room_starts: Int[np.ndarray, "L N"]  # the first cell of each room
+
+
+@cache
+def tables(layouts: tuple[Layout, ...]) -> Tables:
+    """The tables of a task's maps."""
+    validate(layouts)
+    return Tables(*(np.stack(parts) for parts in zip(*map(_tables_of, layouts), strict=True)))
+
+
+def _tables_of(layout: Layout) -> Tables:
+    cells = free_cells(layout)
+    index = {cell: i for i, cell in enumerate(cells)}
+    reach = range(-(VIEW // 2), VIEW // 2 + 1)
+    return Tables(
+        np.array(cells),
+        np.array([[index.get((r + y, c + x), i) for y, x in MOVES] for i, (r, c) in enumerate(cells)]),
+        np.array([[index.get((r + y, c + x), len(cells)) for y in reach for x in reach] for r, c in cells]),
+        np.array([index[corridor_cells(layout, arm)[0]] for arm in layout.arms]),
+        np.array([index[room_cells(layout, arm)[0]] for arm in layout.arms]),
+    )
+
+
+# All ways to put three dots on a room's cells: [455, 3].
+DOT_SETS = np.array(list(combinations(range(ROOM_CELLS), DOTS_PER_ROOM)))
+
+
+def validate(layouts: tuple[Layout, ...]) -> None:
+    """Raise ``InputError`` unless these maps can make one task."""
+    if not layouts:
+        raise InputError("No layouts were given; a task needs at least one.")
