@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from functools import partial
 
 from ratiosym.envs.jaxmarl import mpe_spread, smax
-from ratiosym.envs.paxmen.env import paxmen
 from ratiosym.envs.jumanji import connector, rware, search_and_rescue
+from ratiosym.envs.paxmen.env import paxmen
 from ratiosym.envs.protocol import Env
 from ratiosym.envs.wrappers import with_agent_ids
 from ratiosym.types import InputError
