@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 
-from ratiosym.envs.jaxmarl import mpe_spread, smax
+from ratiosym.envs.jaxmarl import jaxnav, mpe_spread, smax
 from ratiosym.envs.jumanji import connector, rware, search_and_rescue
 from ratiosym.envs.paxmen.env import paxmen
 from ratiosym.envs.protocol import Env
@@ -57,6 +57,9 @@ _ROWS = (
     Task("mpe-spread-3ag", "mpe", partial(mpe_spread, 3)),
     Task("mpe-spread-5ag", "mpe", partial(mpe_spread, 5)),
     Task("mpe-spread-10ag", "mpe", partial(mpe_spread, 10)),
+    Task("jaxnav-11x11x4a", "jaxnav", partial(jaxnav, 11, 4)),
+    Task("jaxnav-9x9x3a", "jaxnav", partial(jaxnav, 9, 3)),
+    Task("jaxnav-8x8x2a", "jaxnav", partial(jaxnav, 8, 2)),
     Task("paxmen-4a", "paxmen", partial(paxmen, 4)),
     Task("paxmen-5a", "paxmen", partial(paxmen, 5)),
     Task("paxmen-6a", "paxmen", partial(paxmen, 6)),

@@ -7,7 +7,8 @@ adapters call ``step_env``. Its calls run with rank promotion allowed, whatever 
 A further environment is a further module: an adapter class and its factory, built on ``library``.
 """
 
+from ratiosym.envs.jaxmarl.jaxnav import jaxnav
 from ratiosym.envs.jaxmarl.mpe import mpe_spread
 from ratiosym.envs.jaxmarl.smax import smax
 
-__all__ = ["mpe_spread", "smax"]
+__all__ = ["jaxnav", "mpe_spread", "smax"]

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import warnings
 from importlib.util import find_spec, module_from_spec
 from typing import Any
 
@@ -24,7 +25,9 @@ def load(task: str, module: str, name: str) -> Any:
 
 def build(library_class: Any, **settings: Any) -> Any:
     """An instance. The library makes arrays then: concrete ones, even where an outer function is being traced."""
-    with jax.ensure_compile_time_eval(), jax.numpy_rank_promotion("allow"):
+    with jax.ensure_compile_time_eval(), jax.numpy_rank_promotion("allow"), warnings.catch_warnings():
+        # JaxNav's map warns of its default distance to the goal, which starts on the grid do not use.
+        warnings.filterwarnings("ignore", "max_dist_to_goal", UserWarning)
         return library_class(**settings)
 
 
