@@ -12,6 +12,7 @@ Check = tuple[str, bool | None, str]  # name, well or not or absent, detail
 
 OPTIONAL = {
     "jaxmarl": "SMAX, MPE and JaxNav tasks: pip install 'ratiosym[jaxmarl]'",
+    "jumanji": "RWARE, Connector and Search and Rescue tasks: pip install 'ratiosym[jumanji]'",
     "wandb": "train --wandb: pip install 'ratiosym[wandb]'",
 }
 

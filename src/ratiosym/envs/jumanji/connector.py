@@ -6,9 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from ratiosym.envs.jumanji.library import library_for, strong
+from ratiosym.envs.jumanji.library import draw, library_for, strong
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Discrete, EnvSpec, Key, Observation, State, Step
 
@@ -82,6 +83,13 @@ class Connector:
             metrics={"connected": state.agents.connected.mean(dtype=jnp.float32)},
         )
         return state, step
+
+    def draw(self, state: State) -> np.ndarray:
+        """The board, uint8 ``[H, W, 3]``, as the library draws it: one colour an agent; heads full, targets small."""
+        from jumanji.environments.routing.connector.viewer import ConnectorViewer
+
+        viewer = ConnectorViewer(self.name, self.library.num_agents, render_mode="rgb_array")
+        return draw(viewer, np.asarray(state.grid))
 
 
 def _observation(state: Any) -> Observation:

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ratiosym.types import MissingLibraryError
 
@@ -28,3 +29,28 @@ def library_for(task: str) -> Iterator[None]:
 def strong(tree: Any) -> Any:
     """Arrays without weak types, so that what follows a reset compiles once."""
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.asarray(leaf).dtype), tree)
+
+
+def draw(viewer: Any, scene: Any, side: float | None = None) -> np.ndarray:
+    """What one of the library's viewers draws of ``scene``: uint8 ``[400, 400, 3]``.
+
+    It draws on a canvas of ours: its own comes from pyplot, which keeps figures and would open a window.
+    ``side`` is that of the square to be shown where the viewer would show what there is to see.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4, 4), dpi=100, layout="tight")
+    canvas = FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    viewer._get_fig_ax = lambda *_, **__: (figure, axes)
+    viewer.render(scene)
+    if side is not None:
+        axes.set(xlim=(0, side), ylim=(0, side), xticks=[], yticks=[], aspect="equal")
+        canvas.draw()
+    return np.array(canvas.buffer_rgba())[..., :3]
+
+
+def on_host(state: Any) -> Any:
+    """A state of the library as NumPy arrays, which its viewers read one number at a time."""
+    return jax.tree.map(np.asarray, state.replace(key=None))

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from ratiosym.envs.jumanji.library import library_for, strong
+from ratiosym.envs.jumanji.library import draw, library_for, on_host, strong
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Discrete, EnvSpec, Key, Observation, State, Step
 
@@ -103,6 +104,13 @@ class Rware:
             metrics={"deliveries": num_deliveries, "collided": collided.astype(jnp.float32)},
         )
         return RwareState(strong(world), num_deliveries), step
+
+    def draw(self, state: State) -> np.ndarray:
+        """The warehouse, uint8 ``[H, W, 3]``, as the library draws it: requested shelves teal, loaded robots red."""
+        from jumanji.environments.routing.robot_warehouse.viewer import RobotWarehouseViewer
+
+        viewer = RobotWarehouseViewer(self.library.grid_size, self.library.goals, self.name, render_mode="rgb_array")
+        return draw(viewer, on_host(state.world))
 
 
 def _observation(timestep: Any) -> Observation:

@@ -6,8 +6,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from ratiosym.envs.jumanji.library import library_for, strong
+from ratiosym.envs.jumanji.library import draw, library_for, on_host, strong
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
 
@@ -77,6 +78,13 @@ class SearchAndRescue:
             metrics={"found": state.targets.found.mean(dtype=jnp.float32)},
         )
         return strong(state), step
+
+    def draw(self, state: State) -> np.ndarray:
+        """The square, uint8 ``[H, W, 3]``, as the library draws it: searchers, targets, found ones grey."""
+        from jumanji.environments.swarms.search_and_rescue.viewer import SearchAndRescueViewer
+
+        viewer = SearchAndRescueViewer(self.name, render_mode="rgb_array")
+        return draw(viewer, on_host(state), side=self.library.generator.env_size)
 
     def _observation(self, timestep: Any) -> Observation:
         seen = timestep.observation
