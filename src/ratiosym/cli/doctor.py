@@ -13,6 +13,7 @@ Check = tuple[str, bool | None, str]  # name, well or not or absent, detail
 OPTIONAL = {
     "jaxmarl": "SMAX, MPE and JaxNav tasks: pip install 'ratiosym[jaxmarl]'",
     "jumanji": "RWARE, Connector and Search and Rescue tasks: pip install 'ratiosym[jumanji]'",
+    "pettingzoo": "environments as PettingZoo knows them: pip install 'ratiosym[pettingzoo]'",
     "wandb": "train --wandb: pip install 'ratiosym[wandb]'",
 }
 
