@@ -127,24 +127,23 @@ def show_episodes(directory: Path, episodes: Episodes) -> None:
 
 
 def show_baselines(task: str, played: dict[str, tuple[Team, Episodes]], references: dict[str, float]) -> None:
-    """Returns of scripted teams, with standard errors and metrics, and beside them what is known of them."""
-    table = Table(title=f"{task}, scripted teams", title_justify="left")
+    """Scripted teams side by side: returns, what is known of them, metrics."""
     rows = {name: describe(episodes) for name, (_, episodes) in played.items()}
-    metrics = sorted(next(iter(played.values()))[1].metrics)
-    columns = ["return", *(["reference"] if references else []), "length", *(m.replace("_", " ") for m in metrics)]
-    table.add_column("team", no_wrap=True)
-    for column in columns:
-        table.add_column(column, justify="right")
-    for name, row in rows.items():
-        error = row["std_return"] / row["episodes"] ** 0.5
-        known = [f"{references[name]:.2f}" if name in references else ""] if references else []
-        numbers = [f"{row[key]:.3g}" for key in ("mean_length", *metrics)]
-        table.add_row(name, f"{row['mean_return']:.2f} ± {error:.2f}", *known, *numbers)
+    num_episodes = next(iter(rows.values()))["episodes"]
+    table = Table(title=f"{task}, scripted teams, {num_episodes:,} episodes each", title_justify="left")
+    table.add_column("mean over episodes", no_wrap=True)
+    for name in rows:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_row("return", *(f"{row['mean_return']:.2f}" for row in rows.values()))
+    table.add_row("  its standard error", *(f"{r['std_return'] / num_episodes**0.5:.2f}" for r in rows.values()))
+    if references:
+        table.add_row("  reference", *(f"{references[name]:g}" if name in references else "" for name in rows))
+    for key in ("mean_length", *sorted(next(iter(played.values()))[1].metrics)):
+        label = key.removeprefix("mean_").replace("_", " ")
+        table.add_row(label, *(f"{row[key]:.3g}" for row in rows.values()))
     console.print(table)
     for name, (team, _) in played.items():
         console.print(f"{name}: {team.about}")
-    num_episodes = next(iter(rows.values()))["episodes"]
-    console.print(f"Means over {num_episodes:,} episodes each (± standard error).")
 
 
 def show_tasks(rows: list[dict[str, Any]], as_json: bool) -> None:
