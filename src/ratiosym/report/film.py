@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,17 @@ LAST_SECONDS = 2.0  # the end stays
 
 
 def draw_film(env: Any, moments: Sequence[Moment], path: Path, title: str) -> None:
-    """An episode as a GIF. ``env.draw(state, history)`` paints a state; the states before it are its history."""
+    """An episode as a GIF. ``env.draw(state)`` paints a state; where it takes a ``history`` too, the states before."""
     check_film(env, path)
     stride = -(-len(moments) // MAX_PICTURES)
     shown = sorted({*range(0, len(moments), stride), len(moments) - 1})
     states = [moment.env_state for moment in moments]
+    has_history = "history" in signature(env.draw).parameters
     images = []
     for index in shown:
         text = f"{title}   step {index} of {len(moments) - 1}   return {float(moments[index].so_far.returns):.2f}"
-        images.append(Image.fromarray(with_caption(env.draw(states[index], states[:index]), text)))
+        past = {"history": states[:index]} if has_history else {}
+        images.append(Image.fromarray(with_caption(env.draw(states[index], **past), text)))
     durations = [int(1000 * SECONDS)] * (len(images) - 1) + [int(1000 * LAST_SECONDS)]
     few_colours = [image.quantize(128, dither=Image.Dither.NONE) for image in images]
     path.parent.mkdir(parents=True, exist_ok=True)
