@@ -37,9 +37,9 @@ class Leaving:
         end = state[0] >= 3
         return state, Step(self._observation(state), jnp.ones(3), end, jnp.zeros((), bool), {})
 
-    def draw(self, state, history):
-        """One pixel: the time in red, the length of the history in green."""
-        return np.array([[[state[0], len(history), 0]]], np.uint8)
+    def draw(self, state):
+        """One pixel: the time in red."""
+        return np.array([[[state[0], 0, 0]]], np.uint8)
 
     def _observation(self, state):
         active = jnp.arange(3) >= state[0]
@@ -47,12 +47,13 @@ class Leaving:
         return Observation(jnp.full((3, 1), state[0]), legal, active, state)
 
 
-def tasks_and_probes():
-    """PaxMen's tasks, the first of them every day, and probes: both kinds of end, masks, numbers, agents that leave."""
-    yield from (
-        pytest.param(make(name, agent_ids=False), id=name, marks=() if name == PAXMEN[0] else pytest.mark.slow)
-        for name in PAXMEN
-    )
+def environments(*suites):
+    """The tasks of suites, the first of each every day, and probes: both ends, masks, numbers, agents that leave."""
+    for suite in suites:
+        names = [name for name, task in TASKS.items() if task.suite == suite]
+        for name in names:
+            marks = () if name == names[0] else pytest.mark.slow
+            yield pytest.param(make(name, agent_ids=False), id=name, marks=marks)
     yield pytest.param(Counter(), id="terminating")
     yield pytest.param(Counter(lengths=(4,), truncates=True, num_agents=3), id="truncating")
     yield pytest.param(Matching(), id="masked")

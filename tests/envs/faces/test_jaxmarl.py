@@ -7,7 +7,7 @@ import pytest
 
 from ratiosym.envs.faces.jaxmarl import JaxMarlEnv
 from ratiosym.envs.jaxmarl import library
-from tests.envs.faces.core import PAXMEN, Leaving, length_of, play, row, tasks_and_probes
+from tests.envs.faces.core import PAXMEN, Leaving, environments, length_of, play, row
 from tests.probes import Counter, Matching, Target
 
 
@@ -26,7 +26,7 @@ def stacked(env, values):
     return np.stack([values[agent] for agent in env.agents])
 
 
-@pytest.mark.parametrize("core", list(tasks_and_probes()))
+@pytest.mark.parametrize("core", list(environments("paxmen")))
 def test_the_face_gives_the_cores_numbers(core, key):
     env = JaxMarlEnv(core)
     keys = jax.random.split(key, core.spec.time_limit)

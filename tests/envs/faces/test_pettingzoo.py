@@ -9,12 +9,12 @@ from pettingzoo.utils.conversions import parallel_to_aec
 
 from ratiosym.envs.faces.pettingzoo import _advance, parallel_env
 from ratiosym.types import InputError
-from tests.envs.faces.core import Leaving, length_of, play, row, tasks_and_probes
+from tests.envs.faces.core import Leaving, environments, length_of, play, row
 from tests.envs.faces.test_jumanji import keys_of
 from tests.probes import Counter, Matching, Target
 
 
-@pytest.mark.parametrize("core", list(tasks_and_probes()))
+@pytest.mark.parametrize("core", list(environments("paxmen")))
 def test_the_face_gives_the_cores_numbers(core):
     env = parallel_env(core)
     reset_key, step_keys = keys_of(jax.random.key(3), core.spec.time_limit)
@@ -51,7 +51,7 @@ def check_observation(env, observations, infos, expected, metrics):
     np.testing.assert_array_equal(env.state(), expected.state)
 
 
-@pytest.mark.parametrize("core", list(tasks_and_probes()))
+@pytest.mark.parametrize("core", list(environments("paxmen", "aerojax")))
 def test_the_librarys_checks(core):
     parallel_api_test(parallel_env(core), num_cycles=core.spec.time_limit + 1)
     parallel_seed_test(lambda: parallel_env(core), num_cycles=core.spec.time_limit)
@@ -71,8 +71,8 @@ def test_continuous_actions_are_a_box():
     assert env.action_space("agent_0") == spaces.Box(-1.0, 1.0, (1,), np.float32)
     observations, infos = env.reset(seed=0)
     assert infos == {"agent_0": {}, "agent_1": {}}
-    wishes = {agent: seen.astype(np.float64) + 0.5 for agent, seen in observations.items()}
-    assert list(env.step(wishes)[1].values()) == pytest.approx([-0.25, -0.25])
+    wishes = {agent: seen.astype(np.float64) + 0.125 for agent, seen in observations.items()}
+    assert list(env.step(wishes)[1].values()) == pytest.approx([-(0.125**2)] * 2)
 
 
 def test_a_mask_samples_legal_actions():
@@ -153,8 +153,12 @@ def test_without_a_render_mode_there_is_a_warning_and_no_picture():
         (lambda: parallel_env(Leaving(), render_mode="human"), "expected one of .None, 'rgb_array'."),
         (lambda: parallel_env(Counter()).state(), "no episode yet. Call reset"),
         (lambda: parallel_env(Counter()).step({}), "no episode is under way. Call reset"),
-        (lambda: started().step({"agent_0": 0}), r"actions are for \['agent_0'\], expected .*'agent_1'"),
-        (lambda: started().step({"agent_0": 0, "agent_1": 2}), r"actions are \[0, 2\], expected each in 0..1"),
+        (lambda: started(Counter()).step({"agent_0": 0}), r"actions are for \['agent_0'\], expected .*'agent_1'"),
+        (
+            lambda: started(Counter()).step({"agent_0": 0, "agent_1": 2}),
+            r"actions are \[0, 2\], expected all from 0 to 1",
+        ),
+        (lambda: started(Target()).step({"agent_0": [0.0], "agent_1": [np.nan]}), "nan.*, expected all from -1 to 1"),
     ],
 )
 def test_wrong_use_says_what_to_do(play_wrongly, message):
@@ -162,7 +166,7 @@ def test_wrong_use_says_what_to_do(play_wrongly, message):
         play_wrongly()
 
 
-def started():
-    env = parallel_env(Counter())
+def started(core):
+    env = parallel_env(core)
     env.reset(seed=0)
     return env

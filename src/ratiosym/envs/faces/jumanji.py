@@ -121,22 +121,19 @@ class JumanjiEnv(jumanji.Environment):  # type: ignore[misc]
 
     def render(self, state: JumanjiState) -> Picture:
         """A picture of the state, if the environment can draw."""
-        return self._draw(state, ())
+        if not hasattr(self.env, "draw"):
+            raise NotImplementedError(f"{self.env.spec.name!r} has no pictures: it has no method 'draw'.")
+        return np.asarray(self.env.draw(state.env_state))
 
     def animate(
         self, states: Sequence[JumanjiState], interval: int = 200, save_path: str | None = None
     ) -> list[Picture]:
         """The pictures of an episode; with ``save_path``, also a GIF of them, ``interval`` milliseconds each."""
-        pictures = [self._draw(state, states[:index]) for index, state in enumerate(states)]
+        pictures = [self.render(state) for state in states]
         if save_path is not None:
             first, *rest = map(Image.fromarray, pictures)
             first.save(save_path, save_all=True, append_images=rest, duration=interval, loop=0)
         return pictures
-
-    def _draw(self, state: JumanjiState, history: Sequence[JumanjiState]) -> Picture:
-        if not hasattr(self.env, "draw"):
-            raise NotImplementedError(f"{self.env.spec.name!r} has no pictures: it has no method 'draw'.")
-        return np.asarray(self.env.draw(state.env_state, [before.env_state for before in history]))
 
 
 def _seen(observation: Observation, step_count: Int[Array, ""]) -> JumanjiObservation:

@@ -91,7 +91,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):  # type: ignore[misc]
         if self.render_mode is None:
             gymnasium.logger.warn("render() does nothing without a render mode: ask for 'rgb_array' at the start.")
             return None
-        return np.asarray(self.env.draw(self._now().state, ()))  # type: ignore[attr-defined]  # __init__ saw it
+        return np.asarray(self.env.draw(self._now().state))  # type: ignore[attr-defined]  # __init__ saw it
 
     def observation_space(self, agent: str) -> spaces.Box:
         """What an agent sees."""
@@ -108,18 +108,19 @@ class PettingZooEnv(pettingzoo.ParallelEnv):  # type: ignore[misc]
 
     def _joint(self, moment: _Moment, actions: ByAgent) -> Action:
         """The actions as one array; an agent that has left takes its first legal action, or zeros."""
-        missing = [agent for agent in self.agents if agent not in actions]
-        if missing:
+        if not set(self.agents) <= set(actions):
             raise InputError(f"actions are for {list(actions)}, expected one for each of {self.agents}.")
         spec = self.env.spec
         if isinstance(spec.action, Discrete):
             joint = np.asarray(moment.observation.legal).argmax(axis=1).astype(np.int32)  # [A]
+            low, high = 0, spec.num_actions - 1
         else:
             joint = np.zeros((spec.num_agents, spec.action.size), np.float32)
+            low, high = -1, 1
         for agent in self.agents:
             joint[self._rows[agent]] = actions[agent]
-        if isinstance(spec.action, Discrete) and not ((joint >= 0) & (joint < spec.num_actions)).all():
-            raise InputError(f"actions are {joint.tolist()}, expected each in 0..{spec.num_actions - 1}.")
+        if not ((joint >= low) & (joint <= high)).all():
+            raise InputError(f"actions are {joint.tolist()}, expected all from {low} to {high}.")
         return joint
 
     def _observations(self, observation: Observation) -> ByAgent:
