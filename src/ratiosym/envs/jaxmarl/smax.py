@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float
 
-from ratiosym.envs.jaxmarl.library import build, load, stack, strong, unstack
+from ratiosym.envs.jaxmarl.library import build, load, stack, strong
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Discrete, EnvSpec, Key, Observation, State, Step
 
@@ -20,6 +20,18 @@ def smax(scenario: str) -> "Smax":
     battle = load(name, "smax.heuristic_enemy_smax_env", "HeuristicEnemySMAX")
     units = load(name, "smax.smax_env", "map_name_to_scenario")(scenario)
     return Smax(name, build(battle, scenario=units))
+
+
+class SmaxState(NamedTuple):
+    """The library's state, what the scripted enemies remember, and what they see.
+
+    The library computes every unit's observation after a step and drops the enemies', to compute them all anew
+    before the next step. They are kept here instead.
+    """
+
+    world: Any
+    memory: Any
+    enemy_view: Float[Array, "B F"]
 
 
 @dataclass(frozen=True)
@@ -57,16 +69,23 @@ class Smax:
         """Start an episode: the teams face each other, or (smacv2) units and places are drawn."""
         with jax.numpy_rank_promotion("allow"):
             observations, state = self.library.reset(key)
-        return strong(state), self._observation(observations, state)
+            views = observations | self.library.get_all_unit_obs(state)
+            return self._moment(strong(state.state), strong(state.enemy_policy_state), views)
 
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
-        """Take one step: eight steps of the library's physics."""
+        """Take one step: the enemies choose, then eight steps of the library's physics."""
+        physics = self.library._env
+        key, enemy_key = jax.random.split(key)  # as in the library's step_env
         with jax.numpy_rank_promotion("allow"):
-            observations, state, rewards, dones, _ = self.library.step_env(key, state, unstack(self.library, action))
-        allies, enemies = self._alive(state)
+            enemy_actions, memory = self.library.get_enemy_actions(enemy_key, state.memory, state.enemy_view)
+            enemy_action = jnp.stack([enemy_actions[enemy] for enemy in self.library.enemy_agents])
+            orders = physics._decode_discrete_actions(jnp.concatenate([action, enemy_action]))
+            views, world, rewards, dones, _ = physics.step_env_no_decode(key, state.world, orders)
+            state, observation = self._moment(world, memory, views)
+        allies, enemies = self._alive(world)
         is_over = ~allies.any() | ~enemies.any()
         step = Step(
-            observation=self._observation(observations, state),
+            observation=observation,
             reward=stack(self.library, rewards),
             terminated=is_over,
             truncated=dones["__all__"] & ~is_over,
@@ -78,16 +97,16 @@ class Smax:
         )
         return state, step
 
-    def _alive(self, state: State) -> tuple[Bool[Array, "A"], Bool[Array, "B"]]:
-        alive = state.state.unit_alive
-        return alive[: self.library.num_allies], alive[self.library.num_allies :]
-
-    def _observation(self, observations: dict[str, Array], state: State) -> Observation:
-        with jax.numpy_rank_promotion("allow"):
-            legal = self.library.get_avail_actions(state)
-        return Observation(
-            local=stack(self.library, observations),
+    def _moment(self, world: Any, memory: Any, views: dict[str, Array]) -> tuple[SmaxState, Observation]:
+        legal = self.library._env.get_avail_actions(world)
+        observation = Observation(
+            local=stack(self.library, views),
             legal=stack(self.library, legal).astype(bool),
-            active=self._alive(state)[0],
-            state=observations["world_state"],
+            active=self._alive(world)[0],
+            state=views["world_state"],
         )
+        enemy_view = jnp.stack([views[enemy] for enemy in self.library.enemy_agents])
+        return SmaxState(world, memory, enemy_view), observation
+
+    def _alive(self, world: Any) -> tuple[Bool[Array, "A"], Bool[Array, "B"]]:
+        return world.unit_alive[: self.library.num_allies], world.unit_alive[self.library.num_allies :]
