@@ -4,6 +4,7 @@ import jax
 import pytest
 
 from ratiosym.learning.devices import start_jax
+from tests import runs
 
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -13,3 +14,15 @@ start_jax()  # as the command line does, so that processes which tests start fin
 @pytest.fixture
 def key():
     return jax.random.key(0)
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory):
+    """A run of one seed; only read."""
+    return runs.whole_run(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="session")
+def whole_seeds(tmp_path_factory):
+    """A run of two seeds; only read."""
+    return runs.whole_runs(tmp_path_factory.getbasetemp())

@@ -13,7 +13,6 @@ from functools import partial
 import matplotlib.image
 import pytest
 
-from ratiosym.cli import main
 from ratiosym.cli.commands import Demo, Evaluate, Train, parse
 from ratiosym.envs.tasks import TASKS, Task
 from ratiosym.experiments import run
@@ -22,46 +21,10 @@ from ratiosym.experiments.records import read_json, read_table
 from ratiosym.learning import checkpoint
 from ratiosym.learning.config import Hyperparameters, RunShape, TrustRegion, option
 from ratiosym.objectives import OBJECTIVES
-from tests import runs
 from tests.experiments.test_run import BrokenSoon
 from tests.runs import COMMAND, STEPS, TASK, contents, environment, run_command
 
-COMMANDS = ("train", "evaluate", "tasks", "figures", "demo", "doctor")
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return runs.whole_run(tmp_path_factory.getbasetemp())
-
-
-@pytest.fixture(scope="module")
-def whole_seeds(tmp_path_factory):
-    return runs.whole_runs(tmp_path_factory.getbasetemp())
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """Every command runs in an empty directory."""
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    return tmp_path / "here"
-
-
-@pytest.fixture
-def ask(capsys):
-    """Run a command here: what it prints."""
-
-    def run_it(*words, code=0):
-        try:
-            main([str(word) for word in words])
-            found = 0
-        except SystemExit as stop:
-            found = stop.code
-        out, err = capsys.readouterr()
-        assert found == code, err
-        return err if code == 2 else out
-
-    return run_it
+COMMANDS = ("train", "evaluate", "baselines", "render", "play", "tasks", "figures", "demo", "doctor")
 
 
 def expect_picture(path):
@@ -277,6 +240,9 @@ def test_the_overview_names_every_command(ask):
         ("train", ["--num-evaluations", "--wandb", "--coordinator", "--num-processes", "--process-id"]),
         ("train", list(OBJECTIVES)),
         ("evaluate", ["DIR", "--episodes", "--which", "{best,last}", "--seed"]),
+        ("baselines", ["TASK", "--episodes", "--seed"]),
+        ("render", ["DIR|TASK", "--team", "--which", "--seed", "--out"]),
+        ("play", ["TASK", "--agent", "--team", "--seed"]),
         ("tasks", ["--json"]),
         ("figures", ["{objectives,runs}", "--out"]),
         ("demo", ["--out", "--task", "--steps"]),
@@ -541,7 +507,7 @@ def test_evaluate(ask, whole, whole_seeds):
 def test_demo_compares_two_objectives_and_is_reused(ask, here, monkeypatch):
     """With the sizes of a smoke run, which are compiled already; the slow tests have it as it is."""
     monkeypatch.setattr("ratiosym.cli.demo.SETTINGS", dataclasses.asdict(preset("smoke", TASK).shape))
-    text = ask("demo", "--steps", 4096)
+    text = ask("demo", "--task", TASK, "--steps", 4096)
     assert f"{TASK}, one seed each, equal budget and settings" in text
     for objective in ("mars", "mappo"):
         summary = read_json(here / "demo" / objective / "summary.json")
@@ -551,22 +517,24 @@ def test_demo_compares_two_objectives_and_is_reused(ask, here, monkeypatch):
     for name in ("curves.png", "curves-ratios.png"):
         expect_picture(here / "demo" / name)
         assert f"Picture: demo/{name}" in text
+    assert (here / "demo" / "episode.gif").read_bytes().startswith(b"GIF89a")
+    assert "Film: demo/episode.gif" in text
     assert checkpoint.updates(here / "demo" / "mars" / "checkpoint")[-1] == 4096 // STEPS
     assert "Checkpoint: demo/mars/checkpoint" in text
     before = contents(here / "demo" / "mars")
 
-    again = ask("demo", "--steps", 4096)
+    again = ask("demo", "--task", TASK, "--steps", 4096)
     assert "mars has been trained before: demo/mars" in again
     assert "mappo has been trained before: demo/mappo" in again
-    assert again.splitlines()[-8:] == text.splitlines()[-8:]
+    assert again.splitlines()[-9:] == text.splitlines()[-9:]
     assert contents(here / "demo" / "mars") == before
 
     (here / "demo" / "mappo" / "summary.json").unlink()  # as if it had been killed
-    taken_up = ask("demo", "--steps", 4096)
+    taken_up = ask("demo", "--task", TASK, "--steps", 4096)
     assert f"{TASK} mappo  4,096 of 4,096 steps" in taken_up
     assert (here / "demo" / "mappo" / "summary.json").exists()
 
-    message = ask("demo", "--steps", 8192, code=2)
+    message = ask("demo", "--task", TASK, "--steps", 8192, code=2)
     assert "'demo/mars' holds a run with other settings. Choose another --out; nothing was changed." in message
     assert contents(here / "demo" / "mars") == before
 

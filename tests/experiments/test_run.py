@@ -28,16 +28,6 @@ from tests.probes import Broken
 from tests.runs import SETTINGS, STEPS, TASK, contents, expect_same_numbers, run_python
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return runs.whole_run(tmp_path_factory.getbasetemp())
-
-
-@pytest.fixture(scope="module")
-def whole_seeds(tmp_path_factory):
-    return runs.whole_runs(tmp_path_factory.getbasetemp())
-
-
 @pytest.fixture
 def copied(whole, tmp_path):
     return shutil.copytree(whole, tmp_path / "copied")

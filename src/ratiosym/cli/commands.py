@@ -304,9 +304,9 @@ class Demo:
 
     out: Path = Path("demo")
     """Where runs and pictures go; a demo that was there before is taken up again or left as it is."""
-    task: str = "mpe-spread-3ag"
+    task: str = "connector-5x5x3a"
     """What to learn."""
-    steps: int = 600_000
+    steps: int = 400_000
     """Environment steps for each of the two."""
 
     def run(self) -> None:

@@ -1,4 +1,4 @@
-"""The demonstration: MARS and MAPPO on one task and one budget, a table and pictures."""
+"""The demonstration: MARS and MAPPO on one task and one budget, a table, pictures and a film."""
 
 import sys
 from pathlib import Path
@@ -7,8 +7,10 @@ from rich.table import Table
 
 from ratiosym.cli.display import console, watch
 from ratiosym.experiments import records
+from ratiosym.experiments.episodes import find_cast
 from ratiosym.experiments.presets import configure
 from ratiosym.experiments.run import read_config, resume, run_directories, start
+from ratiosym.report.film import draw_film
 from ratiosym.report.runs import draw_runs
 from ratiosym.types import InputError
 
@@ -68,5 +70,8 @@ def run_demo(out: Path, task: str, steps: int) -> None:
     )
     for path in draw_runs([out / "mars", out / "mappo"], out / "curves.png"):
         console.print(f"Picture: {path}", soft_wrap=True)
+    cast = find_cast(str(out / "mars"))
+    draw_film(cast.plain, cast.record(seed=0), out / "episode.gif", cast.title)
+    console.print(f"Film: {out / 'episode.gif'}", soft_wrap=True)
     console.print(f"Checkpoint: {out / 'mars' / 'checkpoint'}", soft_wrap=True)
     console.print(f"Try: {sys.argv[0]} evaluate {out / 'mars'}", soft_wrap=True)
