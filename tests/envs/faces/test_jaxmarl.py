@@ -7,7 +7,7 @@ import pytest
 
 from ratiosym.envs.faces.jaxmarl import JaxMarlEnv
 from ratiosym.envs.jaxmarl import library
-from tests.envs.faces.core import PAXMEN, Leaving, environments, length_of, play, row
+from tests.envs.faces.core import PAXMEN, Leaving, environments, same, start_of, step_of
 from tests.probes import Counter, Matching, Target
 
 
@@ -26,34 +26,36 @@ def stacked(env, values):
     return np.stack([values[agent] for agent in env.agents])
 
 
-@pytest.mark.parametrize("core", list(environments("paxmen")))
+@pytest.mark.parametrize("core", list(environments("paxmen-4a")))
 def test_the_face_gives_the_cores_numbers(core, key):
     env = JaxMarlEnv(core)
-    keys = jax.random.split(key, core.spec.time_limit)
-    first, actions, steps = play(core, key, keys)
+    core_state, seen = start_of(core, key)
     observation, state = env.reset(key)
-    check_observation(env, state, observation, first)
-    for index in range(length_of(steps)):
-        step = row(steps, index)
-        observation, state, reward, done, info = env.step_env(keys[index], state, by_agent(env, actions[index]))
-        check_observation(env, state, observation, step.observation)
-        np.testing.assert_array_equal(stacked(env, reward), step.reward)
+    same(state.env_state, core_state)
+    check_observation(env, state, observation, seen)
+    done = {"__all__": False}
+    while not done["__all__"]:
+        key, step_key = jax.random.split(key)
+        action, core_state, step = step_of(core, step_key, state.env_state, seen)
+        seen, num_steps = step.observation, int(state.step) + 1
+        observation, state, reward, done, info = env.step_env(step_key, state, by_agent(env, action))
+        same(state.env_state, core_state)
+        check_observation(env, state, observation, seen)
+        same(stacked(env, reward), step.reward)
         is_over = bool(step.terminated | step.truncated)
         assert bool(done["__all__"]) == bool(state.done) == is_over
-        np.testing.assert_array_equal(stacked(env, done), is_over | ~step.observation.active)
-        assert state.step == index + 1
-        assert set(info) == {*core.spec.metrics, "truncated"}
-        for name, value in (step.metrics | {"truncated": step.truncated}).items():
-            np.testing.assert_array_equal(info[name], np.full(env.num_agents, value))
-    assert done["__all__"]
+        same(stacked(env, done), is_over | ~seen.active)
+        assert state.step == num_steps
+        facts = step.metrics | {"truncated": step.truncated}
+        same(info, {name: np.full(env.num_agents, fact) for name, fact in facts.items()})
 
 
 def check_observation(env, state, observation, expected):
     assert set(observation) == {*env.agents, "world_state"}
-    np.testing.assert_array_equal(stacked(env, observation), expected.local)
-    np.testing.assert_array_equal(observation["world_state"], expected.state)
-    np.testing.assert_array_equal(env.get_world_state(state), expected.state)
-    np.testing.assert_array_equal(stacked(env, env.get_avail_actions(state)), expected.legal)
+    same(stacked(env, observation), expected.local)
+    same(observation["world_state"], expected.state)
+    same(env.get_world_state(state), expected.state)
+    same(stacked(env, env.get_avail_actions(state)), expected.legal)
 
 
 def test_a_task_by_name_has_no_agent_ids():
