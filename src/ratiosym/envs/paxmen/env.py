@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 from ratiosym.envs.paxmen.layouts import (
     DOT_SETS,
     DOTS_PER_ROOM,
+    EAT,
     HELD_OUT,
     LAYOUTS,
     MOVES,
@@ -19,11 +20,11 @@ from ratiosym.envs.paxmen.layouts import (
     Layout,
     tables,
 )
-from ratiosym.envs.paxmen.policies import REFERENCE_RETURNS
+from ratiosym.envs.paxmen.policies import REFERENCE_RETURNS, scripted_teams
 from ratiosym.envs.protocol import Action
+from ratiosym.envs.teams import Team
 from ratiosym.types import Discrete, EnvSpec, InputError, Key, Observation, Step
 
-EAT = 4
 NUM_ACTIONS = len(MOVES)
 PENALTIES_PER_DOT = 40  # an agent that does not eat costs 1/40 = 0.025 of a dot
 WALL, EMPTY, DOT, AGENT = np.array([-1.0, 0.0, 1.0, 0.1], np.float32)  # as they are seen; typed, so never weakly
@@ -73,8 +74,8 @@ def paxmen(
         raise InputError(f"PaxMen has no task of {num_agents} agents; choose from {', '.join(map(str, LAYOUTS))}.")
     name = f"paxmen-{num_agents}a" + ("-heldout" if held_out else "")
     layouts = (HELD_OUT if held_out else LAYOUTS)[num_agents]
-    reference = REFERENCE_RETURNS[num_agents]
-    score_range = (reference.random, reference.oracle)
+    known = REFERENCE_RETURNS[num_agents]
+    score_range = (known["random"], known["oracle"])
     return PaxMen(name, layouts, TIME_LIMITS[num_agents], score_range, mask_walls, additive_penalty)
 
 
@@ -126,6 +127,17 @@ class PaxMen:
             time_limit=self.time_limit,
             metrics=METRICS,
         )
+
+    @property
+    def teams(self) -> dict[str, Team]:
+        """Scripted teams, the strongest last."""
+        return scripted_teams(self.layouts)
+
+    @property
+    def references(self) -> dict[str, float]:
+        """Mean returns that teams are known to reach; none for other maps or another reward."""
+        is_known = self == paxmen(self.num_agents) if self.num_agents in LAYOUTS else False
+        return REFERENCE_RETURNS[self.num_agents] if is_known else {}
 
     def reset(self, key: Key) -> tuple[PaxMenState, Observation]:
         """Start an episode."""

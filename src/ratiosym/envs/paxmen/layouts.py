@@ -20,7 +20,8 @@ LONGEST = 12  # corridor
 VIEW = 5  # an agent sees a square of so many cells
 BORDER = LONGEST + DEPTH + VIEW // 2  # from the grid's edge to the hub: no window leaves the grid
 SIDES = {"N": (-1, 0), "S": (1, 0), "E": (0, 1), "W": (0, -1)}  # one step away from the hub: rows, columns
-MOVES = ((-1, 0), (1, 0), (0, 1), (0, -1), (0, 0))  # up, down, right, left, eat
+MOVES = ((-1, 0), (1, 0), (0, 1), (0, -1), (0, 0))  # by action: up, down, right, left, eat
+EAT = 4
 
 
 class Arm(NamedTuple):
