@@ -1,6 +1,5 @@
-"""The adapters give what the library gives, as arrays, and keep its noise away."""
+"""MPE's adapter gives what the library gives, as arrays."""
 
-import subprocess
 import sys
 from functools import partial
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from ratiosym.envs.jaxmarl import mpe_spread
+from tests.envs.jaxmarl.episodes import library_rollout, rollout
 
 
 def library_spread(num_agents):
@@ -21,37 +21,6 @@ def library_spread(num_agents):
     )
 
 
-def library_rollout(library, key, actions):
-    """The library's episode by ``step_env``: observations [T + 1, A, F], rewards [T, A], ends [T]."""
-
-    def stack(values):
-        return jnp.stack([values[agent] for agent in library.agents])
-
-    def body(world, inputs):
-        key, action = inputs
-        by_name = {agent: action[index] for index, agent in enumerate(library.agents)}
-        observations, world, rewards, dones, _ = library.step_env(key, world, by_name)
-        return world, (stack(observations), stack(rewards), dones["__all__"])
-
-    with jax.numpy_rank_promotion("allow"):
-        first, world = library.reset(key)
-        keys = jax.random.split(key, len(actions))
-        _, (observations, rewards, ends) = jax.lax.scan(body, world, (keys, actions))
-    return jnp.concatenate([stack(first)[None], observations]), rewards, ends
-
-
-@partial(jax.jit, static_argnums=0)
-def rollout(env, key, actions):
-    """Our episode with the same keys: the first observation and the steps, [T, ...]."""
-    state, observation = env.reset(key)
-
-    def body(state, inputs):
-        return env.step(inputs[0], state, inputs[1])
-
-    _, steps = jax.lax.scan(body, state, (jax.random.split(key, len(actions)), actions))
-    return observation, steps
-
-
 def episode_actions(key, num_agents, num_steps=26):
     return jax.random.uniform(key, (num_steps, num_agents, 5), minval=-1.0, maxval=1.0)
 
@@ -59,10 +28,9 @@ def episode_actions(key, num_agents, num_steps=26):
 @pytest.mark.parametrize("num_agents", [3, pytest.param(5, marks=pytest.mark.slow), 10])
 def test_mpe_episodes_are_the_librarys(num_agents, key):
     library, env = library_spread(num_agents), mpe_spread(num_agents)
-    theirs = jax.jit(partial(library_rollout, library))
     for reset_key in jax.random.split(key, 3):
         actions = episode_actions(jax.random.fold_in(reset_key, 1), num_agents)
-        local, rewards, ends = theirs(reset_key, actions)
+        _, local, rewards, ends = library_rollout(library, reset_key, actions)
         first, steps = rollout(env, reset_key, actions)
         close(first.local, local[0])
         close(first.state, local[0].reshape(-1))
@@ -166,49 +134,3 @@ def test_environments_can_be_made_while_tracing(key):
     mpe_spread.cache_clear()
     inside = jax.jit(lambda key: mpe_spread(3).reset(key)[1])(key)
     np.testing.assert_array_equal(inside.local, mpe_spread(3).reset(key)[1].local)
-
-
-def test_a_missing_library_is_named_with_its_remedy(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jaxmarl", None)  # as if not installed
-    mpe_spread.cache_clear()
-    with pytest.raises(ImportError) as error:
-        mpe_spread(3)
-    assert str(error.value) == (
-        "Task 'mpe-spread-3ag' needs the library jaxmarl. Install it with: pip install 'ratiosym[jaxmarl]'"
-    )
-
-
-QUIET = """
-import sys
-from ratiosym.envs import tasks
-assert not any(name.split(".")[0] in ("jaxmarl", "flax", "gymnax") for name in sys.modules), "not lazy"
-import jax
-env = tasks.make("mpe-spread-3ag")
-state, _ = env.reset(jax.random.key(0))
-env.step(jax.random.key(1), state, jax.numpy.zeros((3, 5)))
-assert "jaxmarl" not in sys.modules and "matplotlib" not in sys.modules, "not alone"
-"""
-
-BESIDE = """
-from ratiosym.envs.jaxmarl import mpe_spread
-env = mpe_spread(3)
-import jaxmarl
-theirs = jaxmarl.make("MPE_simple_spread_v3", action_type="Continuous")
-assert type(theirs) is type(env.library), "two copies of one class"
-mpe_spread.cache_clear()
-assert type(mpe_spread(3).library) is type(theirs), "two copies of one class, loaded after"
-"""
-
-
-def run(program):
-    return subprocess.run([sys.executable, "-W", "always", "-c", program], capture_output=True, text=True)
-
-
-def test_nothing_is_imported_early_and_nothing_printed():
-    result = run(QUIET)
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-
-
-def test_users_can_import_the_library_themselves():
-    result = run(BESIDE)
-    assert result.returncode == 0, result.stderr
