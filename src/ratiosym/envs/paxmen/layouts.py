@@ -160,6 +160,51 @@ DOT_SETS = np.array(list(combinations(range(ROOM_CELLS), DOTS_PER_ROOM)))
 
 
 def validate(layouts: tuple[Layout, ...]) -> None:
-    """Raise ``InputError`` unless these maps can make one task."""
+    """Raise ``InputError`` unless these maps can make one task: each sound by itself, all of the same size."""
     if not layouts:
-        raise InputError("No layouts were given; a task needs at least one.")
+        raise InputError("There are no layouts; a task needs at least one.")
+    for number, layout in enumerate(layouts):
+        _validate_sizes(f"Layout {number}", layout)
+        _validate_ways(f"Layout {number}", layout)
+    first = layouts[0]
+    for number, layout in enumerate(layouts):
+        for what, size, expected in (
+            ("a hub of side", layout.hub, first.hub),
+            ("a number of arms of", len(layout.arms), len(first.arms)),
+            ("a number of free cells of", len(free_cells(layout)), len(free_cells(first))),
+        ):
+            if size != expected:
+                raise InputError(f"Layout {number} has {what} {size}, layout 0 {expected}; a task's maps must agree.")
+
+
+def _validate_sizes(name: str, layout: Layout) -> None:
+    hub, arms = layout
+    if not isinstance(hub, int) or hub < 1 or hub % 2 == 0:
+        raise InputError(f"{name}: its hub has the side {hub!r}; it must be an odd int of at least 1.")
+    if not 1 <= len(arms) <= hub**2:
+        raise InputError(f"{name}: it has {len(arms)} arms; at least 1, and at most the {hub**2} cells of its hub.")
+    for arm in arms:
+        if arm.side not in SIDES:
+            raise InputError(f"{name}: {arm} has an unknown side; choose from {', '.join(SIDES)}.")
+        if not isinstance(arm.offset, int) or abs(arm.offset) > hub // 2:
+            raise InputError(f"{name}: {arm} does not touch the hub; offset must be an int of at most +-{hub // 2}.")
+        if not isinstance(arm.length, int) or not 1 <= arm.length <= LONGEST:
+            raise InputError(f"{name}: {arm} has a corridor of {arm.length!r}; it must be an int from 1 to {LONGEST}.")
+
+
+def _validate_ways(name: str, layout: Layout) -> None:
+    """No way from arm to arm but through the hub, and one door to each."""
+    owner: dict[Cell, Arm | str] = dict.fromkeys(hub_cells(layout), "the hub")
+    for arm in layout.arms:
+        corridor, room = corridor_cells(layout, arm), room_cells(layout, arm)
+        door = corridor[-1 if arm.side in "NW" else 0]
+        for row, column in corridor + room:
+            around = [(row + y, column + x) for y, x in MOVES]  # and the cell itself
+            met = {owner[cell] for cell in around if cell in owner} - ({"the hub"} if (row, column) == door else set())
+            if met:
+                raise InputError(f"{name}: {arm} meets {met.pop()} at row {row}, column {column}; keep a wall between.")
+        owner |= dict.fromkeys(corridor + room, arm)
+
+
+for _layouts in (*LAYOUTS.values(), *HELD_OUT.values()):
+    validate(_layouts)
