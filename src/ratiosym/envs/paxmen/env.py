@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, UInt8
 
 from ratiosym.envs.paxmen.layouts import (
     DOT_SETS,
@@ -21,6 +21,7 @@ from ratiosym.envs.paxmen.layouts import (
     tables,
 )
 from ratiosym.envs.paxmen.policies import REFERENCE_RETURNS, scripted_teams
+from ratiosym.envs.paxmen.render import draw
 from ratiosym.envs.protocol import Action
 from ratiosym.envs.teams import Team
 from ratiosym.types import Discrete, EnvSpec, InputError, Key, Observation, Step
@@ -182,6 +183,10 @@ class PaxMen:
             metrics=self._metrics(after),
         )
         return after, step
+
+    def draw(self, state: PaxMenState) -> UInt8[np.ndarray, "H W 3"]:
+        """A picture of a moment."""
+        return draw(self.layouts, state)
 
     def _lookup(self, name: str) -> Array:
         return jnp.asarray(getattr(tables(self.layouts), name), jnp.int32)
