@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 
+from ratiosym.envs.aerojax.env import dogfight
 from ratiosym.envs.jaxmarl import jaxnav, mpe_spread, smax
 from ratiosym.envs.jumanji import connector, rware, search_and_rescue
 from ratiosym.envs.paxmen.env import paxmen
@@ -63,6 +64,9 @@ _ROWS = (
     Task("paxmen-4a", "paxmen", partial(paxmen, 4)),
     Task("paxmen-5a", "paxmen", partial(paxmen, 5)),
     Task("paxmen-6a", "paxmen", partial(paxmen, 6)),
+    Task("aerojax-2v2", "aerojax", partial(dogfight, 2)),
+    Task("aerojax-4v4", "aerojax", partial(dogfight, 4)),
+    Task("aerojax-8v8", "aerojax", partial(dogfight, 8)),
     Task("sar-100tg-2ag", "sar", partial(search_and_rescue, 100, 2)),
     Task("sar-200tg-4ag", "sar", partial(search_and_rescue, 200, 4)),
     Task("sar-300tg-6ag", "sar", partial(search_and_rescue, 300, 6)),
@@ -76,6 +80,9 @@ _VARIANT_ROWS: tuple[Task, ...] = (
     Task("paxmen-4a-heldout", "paxmen", partial(paxmen, 4, held_out=True)),
     Task("paxmen-5a-heldout", "paxmen", partial(paxmen, 5, held_out=True)),
     Task("paxmen-6a-heldout", "paxmen", partial(paxmen, 6, held_out=True)),
+    Task("aerojax-2v2-l4", "aerojax", partial(dogfight, 2, "L4")),
+    Task("aerojax-4v4-l4", "aerojax", partial(dogfight, 4, "L4")),
+    Task("aerojax-8v8-l4", "aerojax", partial(dogfight, 8, "L4")),
 )
 
 VARIANTS: dict[str, Task] = {task.name: task for task in _VARIANT_ROWS}

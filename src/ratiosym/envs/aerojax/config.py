@@ -1,0 +1,116 @@
+"""Every constant of AeroJAX, in SI units and degrees, and its presets."""
+
+from dataclasses import dataclass, field, replace
+from math import radians
+
+GRAVITY = 9.80665  # m/s²
+
+
+@dataclass(frozen=True)
+class Airframe:
+    """One type of aircraft. The default is a fighter of the F-16's class."""
+
+    mass: float = 9300.0  # kg
+    wing_area: float = 27.87  # m²
+    thrust: float = 108e3  # N, full throttle at sea level
+    lift_slope: float = 3.6  # 1/rad, of the attached flow
+    drag: float = 0.020  # 1, without lift, below the speed of sound
+    induced_drag: float = 0.14  # 1, times CL²
+    wave_drag: float = 0.023  # 1, more above the speed of sound
+    stalled_drag: float = 2.4  # 1, times sin² of the angle of attack
+    roll_rate: float = radians(150.0)  # rad/s
+    alpha_rate: float = radians(25.0)  # rad/s, how fast the elevator moves the angle of attack
+    most_g: float = 9.0  # g
+    least_g: float = -3.0  # g
+
+
+@dataclass(frozen=True)
+class Cone:
+    """An elliptic cone along the nose. The full angles differ, so that roll matters."""
+
+    width: float  # degrees, in the plane of the wings
+    height: float  # degrees, in the plane of symmetry
+    depth: float  # m
+
+
+def _airframes() -> tuple[Airframe, ...]:
+    heavy = Airframe(22e3, 56.0, 190e3, drag=0.022, roll_rate=radians(90.0), alpha_rate=radians(18.0), most_g=7.0)
+    interceptor = Airframe(14e3, 30.0, 190e3, drag=0.018, roll_rate=radians(120.0), most_g=7.5)
+    return Airframe(), heavy, interceptor
+
+
+TYPES = ("fighter", "heavy", "interceptor")  # in the order of Config.airframes
+
+
+@dataclass(frozen=True)
+class Config:
+    """All parameters. Lengths in metres, times in seconds, angles in degrees unless said."""
+
+    # Air, exponential in height
+    density: float = 1.225  # kg/m³ at sea level
+    scale_height: float = 9300.0  # m
+    speed_of_sound: float = 340.3  # m/s at sea level
+    speed_of_sound_slope: float = 0.0041  # 1/s, less per metre of height
+    thrust_exponent: float = 0.75  # 1, thrust falls with this power of density
+
+    # Flight
+    airframes: tuple[Airframe, ...] = field(default_factory=_airframes)  # by type, as in TYPES
+    stall_angle: float = radians(25.0)  # rad, where half the flow has separated
+    stall_sharpness: float = 40.0  # 1/rad
+    least_alpha: float = radians(-10.0)  # rad
+    most_alpha: float = radians(28.0)  # rad
+    control_speed: float = 90.0  # m/s at sea level: below its dynamic pressure the controls weaken
+    least_control: float = 0.1  # 1, of the controls' effect
+    substep: float = 0.1  # s
+    num_substeps: int = 2  # in one decision
+
+    # Sensing
+    view: Cone = Cone(140.0, 100.0, 6000.0)
+    radio_range: float = 5000.0  # m, within which allies share
+
+    # Weapons
+    weapon: Cone = Cone(24.0, 36.0, 1200.0)
+    damage_rate: float = 1.0  # health/s, of a settled lock at short range
+    lock_delay: float = 0.4  # s of lock without damage
+    lock_ramp: float = 0.8  # s from there to the full rate
+    full_range: float = 500.0  # m, no loss of effect below
+    far_effect: float = 0.3  # 1, effect at the weapon's depth
+    collision_distance: float = 20.0  # m
+
+    # Arena and episode
+    radius: float = 8000.0  # m, of the cylinder
+    ceiling: float = 12e3  # m
+    time_limit: int = 500  # decisions
+    kill_reward: float = 1.0  # over the team's size
+    death_reward: float = -0.5  # over the team's size
+    win_reward: float = 1.0
+
+    # Start
+    start_neutral: float = 0.5  # share of head-on starts; the rest in equal parts with either team behind
+    start_gap: float = 6000.0  # m, between the teams head-on
+    start_behind: tuple[float, float] = (800.0, 2000.0)  # m
+    start_height: tuple[float, float] = (4000.0, 6000.0)  # m
+    start_speed: tuple[float, float] = (200.0, 250.0)  # m/s
+    start_spacing: float = 400.0  # m, side by side
+    start_jitter: float = 100.0  # m, in every direction
+
+    # Opponents
+    skill: tuple[float, float] = (0.25, 0.75)  # uniform, one draw an opponent at reset
+
+    @property
+    def decision(self) -> float:
+        """Seconds between decisions."""
+        return self.substep * self.num_substeps
+
+    @property
+    def lock_time(self) -> float:
+        """Seconds from a lock to its full effect."""
+        return self.lock_delay + self.lock_ramp
+
+
+# Decision 43
+PRESETS: dict[str, Config] = {
+    "easy": replace(Config(), skill=(0.0, 0.4), weapon=Cone(36.0, 48.0, 1200.0)),
+    "default": Config(),
+    "hard": replace(Config(), skill=(1.0, 1.0), start_neutral=1.0),
+}

@@ -1,0 +1,213 @@
+"""The flight model, and nothing else: a point mass with lift, drag, thrust and a nose that leaves its path.
+
+``vh`` is the direction of flight, ``l`` the unit lift vector perpendicular to it, ``a`` the angle of attack between
+``vh`` and the nose, in the plane of ``vh`` and ``l``. There is no sideslip, and there are no Euler angles:
+flying straight up or down is nothing special.
+
+    m dv/dt = m g + (T cos a - D) vh + (L + T sin a) l
+"""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ratiosym.envs.aerojax.config import GRAVITY, Airframe, Config
+from ratiosym.envs.aerojax.vectors import Vec, cross, dot, norm, unit, where
+
+Scalar = Float[Array, "*b"]
+_SLOWEST = 1e-3  # m/s: a direction of flight exists
+
+
+class Flight(NamedTuple):
+    """Where aircraft are and how they fly."""
+
+    position: Float[Array, "*b 3"]  # m, z up
+    velocity: Float[Array, "*b 3"]  # m/s
+    lift: Float[Array, "*b 3"]  # unit, perpendicular to the velocity
+    alpha: Scalar  # rad, angle of attack
+    throttle: Scalar  # 0 to 1
+
+
+class Controls(NamedTuple):
+    """What the pilot asks for."""
+
+    aileron: Scalar  # -1 to 1, share of the roll rate, right wing down
+    elevator: Scalar  # -1 to 1, share of the angle of attack's rate
+    throttle: Scalar  # 0 to 1
+
+
+class Axes(NamedTuple):
+    """The body's axes in the world's."""
+
+    nose: Vec
+    right: Vec
+    up: Vec
+
+
+class Air(NamedTuple):
+    """The air around an aircraft in motion."""
+
+    pressure: Scalar  # Pa, dynamic
+    mach: Scalar
+    thrust_share: Scalar  # of the thrust at sea level
+
+
+def fleet(airframes: Sequence[Airframe]) -> Any:
+    """One ``Airframe`` for all of several aircraft: an array where they differ, a plain number where they do not."""
+    columns = {f.name: [getattr(frame, f.name) for frame in airframes] for f in fields(Airframe)}
+    same = {
+        name: values[0] if len(set(values)) == 1 else np.array(values, np.float32) for name, values in columns.items()
+    }
+    return Airframe(**same)  # type: ignore[arg-type]
+
+
+def air(config: Config, height: Scalar, speed: Scalar) -> Air:
+    """The atmosphere: density falls exponentially, the speed of sound linearly."""
+    thinning = -height / config.scale_height
+    pressure = 0.5 * config.density * jnp.exp(thinning) * speed * speed
+    mach = speed / jnp.maximum(config.speed_of_sound - config.speed_of_sound_slope * height, 100.0)
+    return Air(pressure, mach, jnp.exp(config.thrust_exponent * thinning))
+
+
+def _separation(config: Config, alpha: Scalar) -> Scalar:
+    return jax.nn.sigmoid(config.stall_sharpness * (jnp.abs(alpha) - config.stall_angle))
+
+
+def lift_coefficient(config: Config, frame: Airframe, alpha: Scalar) -> Scalar:
+    """CL = (1 - s) c a + s sin 2a, where s of the flow has separated."""
+    s = _separation(config, alpha)
+    return (1 - s) * frame.lift_slope * alpha + s * jnp.sin(2 * alpha)
+
+
+def drag_coefficient(config: Config, frame: Airframe, alpha: Scalar, mach: Scalar) -> Scalar:
+    """CD = CD0 + (1 - s) k (c a)² + s d sin² a + wave drag, which rises from Mach 0.8 to 1.1."""
+    s = _separation(config, alpha)
+    attached = frame.induced_drag * (frame.lift_slope * alpha) ** 2
+    rise = jnp.clip((mach - 0.8) / 0.3, 0.0, 1.0)
+    wave = frame.wave_drag * rise * rise * (3 - 2 * rise)
+    return frame.drag + (1 - s) * attached + s * frame.stalled_drag * jnp.sin(alpha) ** 2 + wave
+
+
+def alpha_for(config: Config, frame: Airframe, force: Scalar, pressure: Scalar, thrust: Scalar) -> Scalar:
+    """The angle of attack at which L + T sin a is ``force`` (N, positive): one Newton step from the linear answer.
+
+    Off by at most 0.5% in force, and on the low side, up to the stall; at most ``config.most_alpha``.
+    """
+    qs = jnp.maximum(pressure, 1.0) * frame.wing_area
+    a = jnp.minimum(force / (frame.lift_slope * qs + thrust), config.most_alpha)
+    s, sine, cosine = _separation(config, a), jnp.sin(a), jnp.cos(a)
+    attached, separated = frame.lift_slope * a, 2 * sine * cosine
+    reached = qs * ((1 - s) * attached + s * separated) + thrust * sine
+    slope = (1 - s) * frame.lift_slope + s * (4 * cosine * cosine - 2)
+    slope = slope - config.stall_sharpness * s * (1 - s) * (attached - separated)
+    return jnp.minimum(a + (force - reached) / (qs * jnp.maximum(slope, 1.0) + thrust * cosine), config.most_alpha)
+
+
+def alpha_limits(config: Config, frame: Airframe, pressure: Scalar, thrust: Scalar) -> tuple[Scalar, Scalar]:
+    """The limiter: the angles of attack that the aircraft and its pilot stand."""
+    weight = frame.mass * GRAVITY
+    linear = frame.lift_slope * jnp.maximum(pressure, 1.0) * frame.wing_area + thrust  # no stall at negative angles
+    low = jnp.maximum(frame.least_g * weight / linear, config.least_alpha)
+    full = jnp.full_like(pressure, 1.0) * (frame.most_g * weight)
+    return low, alpha_for(config, frame, full, pressure, thrust)
+
+
+def axes(flight: Flight) -> Axes:
+    """nose = cos a vh + sin a l, up = cos a l - sin a vh, right = vh x l."""
+    vh, l = unit(Vec.of(flight.velocity), _SLOWEST), Vec.of(flight.lift)  # noqa: E741
+    sine, cosine = jnp.sin(flight.alpha), jnp.cos(flight.alpha)
+    return Axes(vh * cosine + l * sine, cross(vh, l), l * cosine - vh * sine)
+
+
+def angles(flight: Flight) -> tuple[Scalar, Scalar, Scalar]:
+    """Roll, pitch and flight-path angle (rad)."""
+    nose, right, up = axes(flight)
+    climb = Vec.of(flight.velocity).z / jnp.maximum(norm(Vec.of(flight.velocity)), _SLOWEST)
+    return jnp.arctan2(-right.z, up.z), jnp.arcsin(jnp.clip(nose.z, -1, 1)), jnp.arcsin(jnp.clip(climb, -1, 1))
+
+
+def fly(config: Config, frame: Airframe, flight: Flight, controls: Controls) -> Flight:
+    """One decision: ``config.num_substeps`` substeps under the same controls."""
+    for _ in range(config.num_substeps):
+        flight = substep(config, frame, flight, controls, config.substep)
+    return flight
+
+
+def substep(config: Config, frame: Airframe, flight: Flight, controls: Controls, dt: float) -> Flight:
+    """Half a roll, half a kick, an exact rotation, half a kick, half a roll; the forces are evaluated once.
+
+    Lift does no work: it turns (vh, l) by a rotation. The position moves by the mean of the four velocities on the
+    way, so that gravity's work is the change of height to rounding. Decision 44: the forces' change with speed
+    within the substep is taken along to first order, which makes the whole of second order in dt.
+    """
+    half = 0.5 * dt
+    p, v, l = Vec.of(flight.position), Vec.of(flight.velocity), Vec.of(flight.lift)  # noqa: E741
+    speed = jnp.maximum(norm(v), _SLOWEST)
+    vh = v * (1 / speed)
+    around = air(config, p.z, speed)
+    thrust = controls.throttle * frame.thrust * around.thrust_share
+    authority = _authority(config, around.pressure) * half
+    low, high = alpha_limits(config, frame, around.pressure, thrust)
+    turn = controls.aileron * (frame.roll_rate * authority)
+    roll_cosine, roll_sine = jnp.cos(turn), jnp.sin(turn)
+    pull = controls.elevator * (frame.alpha_rate * authority)
+
+    l = l * roll_cosine + cross(vh, l) * roll_sine  # noqa: E741
+    alpha = jnp.clip(flight.alpha + pull, low, high)
+    per_mass = around.pressure * (frame.wing_area / frame.mass)
+    lift = per_mass * lift_coefficient(config, frame, alpha)
+    drag = per_mass * drag_coefficient(config, frame, alpha, around.mach)
+    along = (thrust / frame.mass * jnp.cos(alpha) - drag) / (1 + dt * drag / speed)
+
+    v1, speed1, vh1, l = _kick(v, vh, l, along, half)  # noqa: E741
+    growth = speed1 / speed  # of the speed until the middle; lift grows with its square
+    across = lift * growth * growth + thrust / frame.mass * jnp.sin(alpha)
+    bend = across * dt / jnp.maximum(speed1, 1.0)
+    cosine, sine = jnp.cos(bend), jnp.sin(bend)
+    vh2, l = vh1 * cosine + l * sine, l * cosine - vh1 * sine  # noqa: E741
+    v2 = vh2 * speed1
+    v3, _, vh3, l = _kick(v2, vh2, l, along, half)  # noqa: E741
+
+    l = unit(l * roll_cosine + cross(vh3, l) * roll_sine)  # noqa: E741
+    alpha = jnp.clip(alpha + pull, low, high)
+    p = p + (v + v1 + v2 + v3) * (0.25 * dt)
+    return Flight(p.array(), v3.array(), l.array(), alpha, controls.throttle)
+
+
+def _authority(config: Config, pressure: Scalar) -> Scalar:
+    """The share of its effect that a control surface has at this dynamic pressure."""
+    full = 0.5 * config.density * config.control_speed**2
+    return jnp.clip(pressure / full, config.least_control, 1.0)
+
+
+def _kick(v: Vec, vh: Vec, l: Vec, along: Scalar, dt: float) -> tuple[Vec, Scalar, Vec, Vec]:  # noqa: E741
+    """Gravity and the force along the path for ``dt``; l is carried along with the direction of flight."""
+    v = v + vh * (along * dt)
+    v = Vec(v.x, v.y, v.z - GRAVITY * dt)
+    speed = norm(v)
+    is_moving = speed > _SLOWEST
+    new = where(is_moving, v * (1 / jnp.maximum(speed, _SLOWEST)), vh)
+    speed = jnp.maximum(speed, _SLOWEST)
+    # Parallel transport: the smallest rotation from vh to new. On l, perpendicular to vh, it is the reflection in
+    # the plane perpendicular to their sum; where that sum vanishes (through V = 0, straight up) l stays.
+    total = vh + new
+    square = dot(total, total)
+    share = jnp.where(square > 1e-8, 2 * dot(l, total) / jnp.maximum(square, 1e-8), 0.0)
+    l = l - total * share  # noqa: E741
+    return where(is_moving, v, new * _SLOWEST), speed, new, unit(l - new * dot(l, new))
+
+
+def trim(config: Config, frame: Airframe, height: Scalar, speed: Scalar) -> tuple[Scalar, Scalar]:
+    """Angle of attack and throttle of straight and level flight."""
+    around = air(config, height, speed)
+    alpha, thrust = jnp.zeros_like(speed), jnp.zeros_like(speed)
+    for _ in range(6):  # contracts by a factor of ten or more each time
+        alpha = alpha_for(config, frame, jnp.full_like(speed, 1.0) * (frame.mass * GRAVITY), around.pressure, thrust)
+        drag = around.pressure * frame.wing_area * drag_coefficient(config, frame, alpha, around.mach)
+        thrust = drag / jnp.cos(alpha)
+    return alpha, jnp.clip(thrust / (frame.thrust * around.thrust_share), 0.0, 1.0)
