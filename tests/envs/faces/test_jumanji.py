@@ -132,6 +132,12 @@ def test_pictures(key, tmp_path):
         assert film.info["duration"] == 50
 
 
+def test_pictures_of_paxmen(key):
+    env = jumanji.make("PaxMen-4a-v0")
+    state, _ = jax.jit(env.reset)(key)
+    same(env.render(state), env.env.draw(state.env_state))
+
+
 def test_an_environment_without_pictures_says_so(key):
     env = JumanjiEnv(Counter())
     state, _ = env.reset(key)

@@ -138,6 +138,17 @@ def test_pictures():
     assert picture.tolist() == [[[1, 0, 0]]]
 
 
+def test_pictures_of_paxmen():
+    env = parallel_env("paxmen-4a", render_mode="rgb_array")
+    env.reset(seed=0)
+    before = env.render()
+    env.step(dict.fromkeys(env.agents, 0))
+    assert before.dtype == np.uint8
+    assert before.ndim == 3
+    assert before.shape[2] == 3
+    assert (env.render() != before).any()
+
+
 def test_without_a_render_mode_there_is_a_warning_and_no_picture():
     env = parallel_env(Leaving())
     env.reset(seed=0)
