@@ -474,8 +474,16 @@ def test_figures_of_the_objectives(ask, here):
 def test_figures_of_runs(ask, here, whole, whole_seeds):
     assert ask("figures", "runs", whole).split() == ["curves.png", "curves-ratios.png"]
     ask("figures", "runs", whole_seeds, whole, "--out", "both.png")
-    for name in ("curves", "curves-ratios", "both", "both-ratios"):
+    ask("figures", "runs", whole, "--show", "mean_return", "covered", "entropy", "--out", "three.png")
+    for name in ("curves", "curves-ratios", "both", "both-ratios", "three"):
         expect_picture(here / f"{name}.png")
+    heights, widths = zip(
+        *(matplotlib.image.imread(here / f"{n}.png").shape[:2] for n in ("curves", "three")), strict=True
+    )
+    assert heights[0] == heights[1]
+    assert widths[1] == 2 * widths[0]
+    message = ask("figures", "runs", whole, "--show", "wins", code=2)
+    assert "These runs have no column 'wins'. They have: active_approximate_kl, " in message
 
 
 def test_figures_of_runs_that_do_not_go_together(ask, here, whole):

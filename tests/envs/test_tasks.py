@@ -56,8 +56,8 @@ SIZES = {
     },
     **{f"mpe-spread-{n}ag": (n, 6 * n, 6 * n * n, Continuous(5), 26) for n in (3, 5, 10)},
     **{
-        # The critic sees inner walls, six numbers and two velocities... an agent, and the time.
-        f"jaxnav-{side}x{side}x{n}a": (n, 205, (side - 2) ** 2 + 8 * n + 1, Continuous(2), 500)
+        # The critic sees the inner cells, seven numbers of each robot, and the time.
+        f"jaxnav-{side}x{side}x{n}a": (n, 205, (side - 2) ** 2 + 7 * n + 1, Continuous(2), 500)
         for side, n in ((11, 4), (9, 3), (8, 2))
     },
     **{f"sar-{n}00tg-{2 * n}ag": (2 * n, 386, 772 * n, Continuous(2), 400) for n in (1, 2, 3, 4)},
@@ -73,7 +73,7 @@ SIZES = {
 CLOCKS = {
     "rware": "world.step_count",
     "connector": "step_count",
-    "smax": "state.time",
+    "smax": "state.step",
     "mpe": "world.step",
     "jaxnav": "step",
     "sar": "step",
@@ -168,8 +168,8 @@ def test_one_program_steps_through_ends_that_only_the_caller_follows_with_a_star
 def test_side_by_side_is_as_alone(name, key):
     env = make(name)
     start_keys, action_keys, step_keys = jax.random.split(key, (3, 3))
-    starts = jax.vmap(env.reset)(start_keys)
-    actions = jax.vmap(lambda k, o: random_action(env.spec, k, o))(action_keys, starts[1])
+    starts = jax.jit(jax.vmap(env.reset))(start_keys)
+    actions = jax.jit(jax.vmap(lambda k, o: random_action(env.spec, k, o)))(action_keys, starts[1])
     steps = jax.jit(jax.vmap(env.step))(step_keys, starts[0], actions)
     reset, step = jax.jit(env.reset), jax.jit(env.step)
     for i in range(3):

@@ -67,10 +67,10 @@ def test_curves_figure_draws_the_mean_and_its_interval(tmp_path):
     steps = np.linspace(0, 1e6, 11)
     rows = [np.sin(steps / 3e5) + shift for shift in (0.0, 0.3, 0.9)]
     curves = {"mars": [(steps, row) for row in rows], "maspo": [(steps, rows[0])]}
-    figure = curves_figure(tmp_path / "curves.png", curves, "return", "a task")
+    figure = curves_figure(tmp_path / "curves.png", {"return": curves}, "a task")
     expect_picture(tmp_path / "curves.png")
     (axis,) = figure.axes
-    assert (axis.get_ylabel(), axis.get_title()) == ("return", "a task")
+    assert (axis.get_ylabel(), figure.get_suptitle()) == ("return", "a task")
     drawn = labelled(axis)
     np.testing.assert_allclose(drawn["MARS"][0][1], np.mean(rows, axis=0))
     np.testing.assert_allclose(drawn["MASPO"][0][1], rows[0])
@@ -85,7 +85,7 @@ def test_curves_figure_draws_the_mean_and_its_interval(tmp_path):
 
 def test_curves_of_unequal_seeds_end_where_the_shortest_does(tmp_path):
     long, short = np.linspace(0, 100, 11), np.linspace(5, 50, 4)
-    figure = curves_figure(tmp_path / "curves.pdf", {"other": [(long, 2 * long), (short, 4 * short)]})
+    figure = curves_figure(tmp_path / "curves.pdf", {"return": {"other": [(long, 2 * long), (short, 4 * short)]}})
     assert (tmp_path / "curves.pdf").read_bytes().startswith(b"%PDF")
     x, y = labelled(figure.axes[0])["other"][0]
     np.testing.assert_allclose(x, [10, 20, 30, 40, 50])
@@ -119,7 +119,7 @@ def test_ratios_figure(tmp_path):
 
 def test_nothing_to_draw_is_refused(tmp_path):
     with pytest.raises(ValueError, match="no curves to draw for mars, mappo"):
-        curves_figure(tmp_path / "curves.png", {"mars": [], "mappo": []})
+        curves_figure(tmp_path / "curves.png", {"return": {"mars": [], "mappo": []}})
     with pytest.raises(ValueError, match="no training records to draw"):
         ratios_figure(tmp_path / "ratios.png", {})
     assert not list(tmp_path.iterdir())

@@ -273,6 +273,8 @@ class Figures:
     ratiosym figures objectives --out figure1.png
 
     ratiosym figures runs runs/mars runs/mappo --out curves.png
+
+    ratiosym figures runs runs/mars --show mean_return rooms_cleared entropy
     """
 
     what: Annotated[Literal["objectives", "runs"], tyro.conf.Positional]
@@ -281,6 +283,8 @@ class Figures:
     """Run directories, for 'runs'."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """The picture (.png or .pdf); by default objectives.png or curves.png here. Ratios go beside the curves."""
+    show: Annotated[tuple[str, ...], tyro.conf.arg(metavar="COLUMN ...")] = ("mean_return",)
+    """For 'runs': columns of evaluations.csv or training.csv, a panel each (docs/metrics.md explains them)."""
 
     def run(self) -> None:
         """Draw."""
@@ -293,7 +297,7 @@ class Figures:
             paths = [self.out or Path("objectives.png")]
             objectives_figure(paths[0])
         else:
-            paths = draw_runs(self.directories, self.out or Path("curves.png"))
+            paths = draw_runs(self.directories, self.out or Path("curves.png"), self.show)
         for path in paths:
             print(path)
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import matplotlib
 import numpy as np
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, LogFormatterSciNotation
@@ -117,31 +118,39 @@ def _draw_objectives(top: Any, bottom: Any, r: Numbers, advantage: float, bounds
 
 def curves_figure(
     path: str | os.PathLike[str],
-    curves: Mapping[str, Sequence[tuple[Numbers, Numbers]]],
-    ylabel: str = "evaluation return",
+    panels: Mapping[str, Mapping[str, Sequence[tuple[Numbers, Numbers]]]],
     title: str = "",
 ) -> Figure:
-    """Learning curves: for each name its seeds' (steps, values), drawn as their mean and its 95% interval.
+    """Learning curves, a panel for each quantity: for each name its seeds' (steps, values), as mean and 95% interval.
 
     One seed is a thin line and has no interval. Seeds evaluated at different steps are interpolated to the
     steps of the first, as far as all of them reach.
     """
-    _refuse_nothing(curves, "curves")
+    _refuse_nothing(panels, "panels")
+    for curves in panels.values():
+        _refuse_nothing(curves, "curves")
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH / 2, 2.8), layout="constrained")
-        axis = figure.subplots()
-        for name, seeds in curves.items():
-            steps, values = _align(seeds)  # [N], [seeds, N]
-            mean = values.mean(axis=0)
-            axis.plot(steps, mean, **_line(name, linewidth=1.6 if len(seeds) > 1 else 0.8))
-            if len(seeds) > 1:
-                half = half_interval(values)
-                axis.fill_between(steps, mean - half, mean + half, **_band(name, 0.2))
-        axis.set(xlabel="environment steps", ylabel=ylabel, title=title)
-        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
-        _legend(figure, list(curves))
+        figure = Figure(figsize=(max(_WIDTH / 2, _WIDTH / 3 * len(panels)), 2.8), layout="constrained")
+        for axis, (label, curves) in zip(
+            figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
+        ):
+            for name, seeds in curves.items():
+                _draw_seeds(axis, name, seeds)
+            axis.set(xlabel="environment steps", ylabel=label)
+            axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+        figure.suptitle(title)
+        _legend(figure, list(dict.fromkeys(name for curves in panels.values() for name in curves)))
         _save(figure, path)
     return figure
+
+
+def _draw_seeds(axis: Axes, name: str, seeds: Sequence[tuple[Numbers, Numbers]]) -> None:
+    steps, values = _align(seeds)  # [N], [seeds, N]
+    mean = values.mean(axis=0)
+    axis.plot(steps, mean, **_line(name, linewidth=1.6 if len(seeds) > 1 else 0.8))
+    if len(seeds) > 1:
+        half = half_interval(values)
+        axis.fill_between(steps, mean - half, mean + half, **_band(name, 0.2))
 
 
 def ratios_figure(

@@ -11,8 +11,11 @@ from ratiosym.report.figures import curves_figure, ratios_figure
 from ratiosym.types import InputError
 
 
-def draw_runs(directories: Sequence[Path], path: Path) -> list[Path]:
-    """Learning curves into ``path`` and ratio diagnostics beside it, one colour an objective."""
+def draw_runs(directories: Sequence[Path], path: Path, columns: Sequence[str] = ("mean_return",)) -> list[Path]:
+    """Learning curves into ``path`` and ratio diagnostics beside it, one colour an objective.
+
+    ``columns`` of ``evaluations.csv`` or ``training.csv``, a panel each.
+    """
     runs = [run for directory in directories for run in run_directories(Path(directory))]
     missing = [str(d) for d in directories if not run_directories(Path(d))]
     if missing or not runs:
@@ -20,23 +23,40 @@ def draw_runs(directories: Sequence[Path], path: Path) -> list[Path]:
             f"No run in: {', '.join(missing) or '(no directory was given)'}. Name directories that "
             f"'ratiosym train' has made."
         )
-    curves: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    panels: dict[str, dict[str, list[tuple[np.ndarray, np.ndarray]]]] = {label(column): {} for column in columns}
     training: dict[str, list[dict[str, np.ndarray]]] = {}
     for run in runs:
         objective = read_config(run).objective
-        for table in ("evaluations.csv", "training.csv"):
-            if not (run / table).exists():
-                raise InputError(f"'{run}' has no {table} yet: it has not come to its first evaluation.")
+        for name in ("evaluations.csv", "training.csv"):
+            if not (run / name).exists():
+                raise InputError(f"'{run}' has no {name} yet: it has not come to its first evaluation.")
         evaluations = read_table(run / "evaluations.csv")
-        curves.setdefault(objective, []).append((evaluations["steps"], evaluations["mean_return"]))
-        training.setdefault(objective, []).append(read_table(run / "training.csv"))
+        updates = read_table(run / "training.csv")
+        training.setdefault(objective, []).append(updates)
+        for column in columns:
+            table = find_table(column, evaluations, updates)
+            panels[label(column)].setdefault(objective, []).append((table["steps"], table[column]))
     tasks = sorted({read_config(run).task for run in runs})
     if len(tasks) > 1:
         raise InputError(f"These runs are of different tasks ({', '.join(tasks)}); draw one task at a time.")
     beside = path.with_name(f"{path.stem}-ratios{path.suffix}")
-    curves_figure(path, curves, title=tasks[0])
+    curves_figure(path, panels, title=tasks[0])
     ratios_figure(beside, {name: over_seeds(tables) for name, tables in training.items()}, title=tasks[0])
     return [path, beside]
+
+
+def label(column: str) -> str:
+    """A column as an axis names it."""
+    return "evaluation return" if column == "mean_return" else column.replace("_", " ")
+
+
+def find_table(column: str, *tables: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The first table with such a column."""
+    for table in tables:
+        if column in table:
+            return table
+    names = sorted({name for table in tables for name in table} - {"update", "steps"})
+    raise InputError(f"These runs have no column '{column}'. They have: {', '.join(names)}.")
 
 
 def over_seeds(tables: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
