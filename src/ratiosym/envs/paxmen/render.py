@@ -22,7 +22,7 @@ SHADE = 0.25  # of an agent's colour on the cells it sees
 def draw(layouts: tuple[Layout, ...], state: State) -> Picture:
     """Walls, dots, agents in their colours and, shaded, what each of them sees."""
     number = int(state.layout)
-    positions = tables(layouts)[0][number]
+    positions = tables(layouts).positions[number]
     picture = _ground(layouts[number], positions)
     seats: dict[Cell, list[int]] = {}
     for agent, cell in enumerate(np.asarray(state.agents)):
