@@ -66,6 +66,11 @@ def episode_length(steps):
     return int(jnp.argmax(steps.terminated | steps.truncated)) + 1
 
 
+def joined(first, rest, length):
+    """The episode's observations, [length + 1, ...]."""
+    return jax.tree.map(lambda one, others: jnp.concatenate([one[None], others[:length]]), first, rest)
+
+
 def same_types(env, key):
     """The state has one type after a reset and after a step, weak types included: jit compiles a step once."""
     state, observation = jax.eval_shape(env.reset, key)

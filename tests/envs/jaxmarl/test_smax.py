@@ -7,7 +7,7 @@ import pytest
 
 from ratiosym.envs.jaxmarl import smax
 from ratiosym.types import Discrete
-from tests.envs.jaxmarl.episodes import episode_length, library_rollout, play, same_types
+from tests.envs.jaxmarl.episodes import episode_length, joined, library_rollout, play, same_types
 
 STOP = 4
 
@@ -24,15 +24,15 @@ def test_episodes_are_the_librarys(scenario):
         states, local, rewards, ends = library_rollout(env.library, key, actions)
         length = episode_length(steps)
         assert length > 10
-        ours = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), first, steps.observation)
+        ours = joined(first, steps.observation, length)
         till_end = slice(0, length + 1)
-        close(ours.local[till_end], local[till_end])
+        close(ours.local, local[till_end])
         close(steps.reward[:length], rewards[:length])
         np.testing.assert_array_equal((steps.terminated | steps.truncated)[:length], ends[:length])
         world, legal = library_views(env.library, states)
-        close(ours.state[till_end], world[till_end])
-        np.testing.assert_array_equal(ours.legal[till_end], legal[till_end])
-        np.testing.assert_array_equal(ours.active, states.state.unit_alive[:, : env.spec.num_agents])
+        close(ours.state, world[till_end])
+        np.testing.assert_array_equal(ours.legal, legal[till_end])
+        np.testing.assert_array_equal(ours.active, states.state.unit_alive[till_end, : env.spec.num_agents])
 
 
 def library_views(library, states):
