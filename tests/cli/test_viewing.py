@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ratiosym.cli.play import picture
+from ratiosym.cli.play import cells_of, picture
+from ratiosym.envs.paxmen.render import AGENTS, DOT
 from ratiosym.envs.tasks import make
 from tests.runs import COMMAND, TASK, environment
 
@@ -136,7 +137,10 @@ def test_a_person_plays_in_a_terminal_that_is_left_as_it_was(here):
 def test_the_terminal_shows_two_cells_a_character(key):
     env = make("paxmen-4a", agent_ids=False)
     state, _ = env.reset(key)
-    cells = env.screen(state, 0)
+    cells = cells_of(env.draw(state))
     assert cells.shape == (41, 41, 3)
+    for agent in range(4):  # each on its own cell of the hub
+        assert (cells == AGENTS[agent]).all(-1).sum() == 1
+    assert (cells == DOT).all(-1).sum() == 12
     lines = picture(cells).plain.splitlines()
     assert [len(line) for line in lines] == [41] * 21

@@ -8,23 +8,28 @@ from typing import Any
 import jax
 import numpy as np
 from rich.color import Color
+from rich.control import Control
 from rich.style import Style
 from rich.text import Text
 
 from ratiosym.cli.display import console
+from ratiosym.envs.paxmen import PaxMen
+from ratiosym.envs.paxmen.layouts import EAT
+from ratiosym.envs.paxmen.render import AGENTS, CELL
 from ratiosym.envs.tasks import make
 from ratiosym.envs.teams import get_team, teams_of
 from ratiosym.types import InputError
 
 WORDS = {"w": "up", "s": "down", "a": "left", "d": "right", " ": "space", "q": "quit"}
 ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}  # the last letter of what a terminal sends
-HELP = "arrows or w a s d: move   space: eat   any other key: see the step pass   q: quit"
+ACTIONS = {"up": 0, "down": 1, "right": 2, "left": 3, "space": EAT}  # any other key eats too, which is to wait
+HELP = "arrows or w a s d: move   space: eat, or wait   q: quit"
 
 
 def play(task: str, agent: int, team: str | None, seed: int) -> float:
     """One episode; the person's return."""
-    env: Any = make(task, agent_ids=False)
-    if not hasattr(env, "keys"):
+    env = make(task, agent_ids=False)
+    if not isinstance(env, PaxMen):
         raise InputError(f"Task {task!r} cannot be played by hand; those of PaxMen can, as in 'paxmen-4a'.")
     if not 0 <= agent < env.spec.num_agents:
         raise InputError(f"--agent is {agent}; {task!r} has agents 0 to {env.spec.num_agents - 1}.")
@@ -47,7 +52,7 @@ def play(task: str, agent: int, team: str | None, seed: int) -> float:
             word = read()
             if word == "quit":
                 break
-            state, memory, outcome = step(time, state, observation, memory, env.keys.get(word, env.keys["space"]))
+            state, memory, outcome = step(time, state, observation, memory, ACTIONS.get(word, EAT))
             observation = outcome.observation
             total, time = total + float(outcome.reward.mean()), time + 1
             is_over = bool(outcome.terminated | outcome.truncated)
@@ -55,15 +60,20 @@ def play(task: str, agent: int, team: str | None, seed: int) -> float:
     return total
 
 
-def show(env: Any, state: Any, agent: int, line: str) -> None:
+def show(env: PaxMen, state: Any, agent: int, line: str) -> None:
     """The whole map, two cells a character, on a terminal; elsewhere the line alone."""
     if not console.is_terminal:
         console.print(line)
         return
-    console.control(_home())
-    console.print(line)
-    console.print(picture(env.screen(state, agent)), no_wrap=True, crop=True)
+    console.control(Control.home())
+    console.print(line, Text("   you", Style(color=Color.from_rgb(*AGENTS[agent]), bold=True)), sep="")
+    console.print(picture(cells_of(env.draw(state))), no_wrap=True, crop=True)
     console.print(HELP)
+
+
+def cells_of(pixels: np.ndarray) -> np.ndarray:
+    """One colour a cell: that of its middle."""
+    return pixels[CELL // 2 :: CELL, CELL // 2 :: CELL]
 
 
 def picture(cells: np.ndarray) -> Text:
@@ -76,12 +86,6 @@ def picture(cells: np.ndarray) -> Text:
             text.append("▀", Style(color=Color.from_rgb(*one), bgcolor=Color.from_rgb(*other)))
         text.append("\n")
     return text
-
-
-def _home() -> Any:
-    from rich.control import Control
-
-    return Control.home()
 
 
 @contextmanager
