@@ -6,10 +6,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from ratiosym.envs.jaxmarl.library import build, load, stack, strong, unstack
 from ratiosym.envs.jaxmarl.lidar import sense
+from ratiosym.envs.jaxmarl.pictures import Picture, draw_robots
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
 
@@ -113,6 +115,13 @@ class JaxNav:
             },
         )
         return state, step
+
+    def draw(self, state: State) -> Picture:
+        """A picture of a state."""
+        with jax.numpy_rank_promotion("allow"):
+            seen = self.world.get_obs(state)
+        readings = stack(self.world, seen)[:, : self.world.lidar_num_beams]
+        return draw_robots(self.world, state, np.asarray(self.world.unnormalise_lidar(readings)))
 
     def _velocities(self, action: Action) -> Float[Array, "A 2"]:
         if not self.affine_actions:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ratiosym.envs.jaxmarl.library import build, load, stack, strong, unstack
+from ratiosym.envs.jaxmarl.pictures import Picture, draw_spread
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
 
@@ -83,6 +84,10 @@ class MpeSpread:
             metrics={"covered": _covered(self.library, world), "collisions": num_collisions},
         )
         return SpreadState(world, num_collisions), step
+
+    def draw(self, state: State) -> Picture:
+        """A picture of a state."""
+        return draw_spread(self.library, state.world)
 
     def _observation(self, observations: dict[str, Array]) -> Observation:
         local = stack(self.library, observations)

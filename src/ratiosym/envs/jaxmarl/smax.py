@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ratiosym.envs.jaxmarl.library import build, load, stack, strong
+from ratiosym.envs.jaxmarl.pictures import Picture, draw_battle
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Discrete, EnvSpec, Key, Observation, State, Step
 
@@ -96,6 +97,10 @@ class Smax:
             },
         )
         return state, step
+
+    def draw(self, state: State) -> Picture:
+        """A picture of a state."""
+        return draw_battle(self.library._env, state.world)
 
     def _moment(self, world: Any, memory: Any, views: dict[str, Array]) -> tuple[SmaxState, Observation]:
         legal = self.library._env.get_avail_actions(world)
