@@ -73,7 +73,7 @@ SIZES = {
 CLOCKS = {
     "rware": "world.step_count",
     "connector": "step_count",
-    "smax": "state.step",
+    "smax": "world.step",
     "mpe": "world.step",
     "jaxnav": "step",
     "sar": "step",

@@ -13,8 +13,7 @@ from tests.probes import Counter, Matching, Target
 
 @pytest.fixture(scope="module")
 def wrappers():
-    """``jaxmarl.wrappers.baselines``. It imports gymnax, which needs ``six`` for a data set; not so its spaces."""
-    library._import_alone("gymnax.environments.spaces")
+    """``jaxmarl.wrappers.baselines``."""
     return library._import_alone("jaxmarl.wrappers.baselines")
 
 
