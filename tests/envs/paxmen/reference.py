@@ -36,6 +36,9 @@ class Reference:
             corridor, room = self.carve(side, self.size // 2 + offset, length, low, high)
             self.corridors.append(corridor)
             self.rooms.append(room)
+        self.critic_cells = list(self.hub_cells)
+        for corridor, room in zip(self.corridors, self.rooms, strict=True):
+            self.critic_cells += corridor + room
 
     def carve(self, side, line, length, low, high):
         """Slices of the corridor and of the room, cut out of the walls."""
@@ -50,13 +53,6 @@ class Reference:
             self.walls[part] = False
             rows, columns = (range(p.start, p.stop) for p in part)
             cells.append([(r, c) for r in rows for c in columns])
-        return cells
-
-    @property
-    def critic_cells(self):
-        cells = list(self.hub_cells)
-        for corridor, room in zip(self.corridors, self.rooms, strict=True):
-            cells += corridor + room
         return cells
 
     def start(self, agents, dots):
@@ -81,7 +77,7 @@ class Reference:
             self.dots[cell] = True
 
     def step(self, actions, new_dots):
-        """The shared reward. ``new_dots()`` is asked for only when the last dot has been eaten."""
+        """The shared reward. ``new_dots`` are laid if the last dot is eaten."""
         moved = []
         for (row, column), action in zip(self.agents, actions, strict=True):
             y, x = STEPS[int(action)]
@@ -98,7 +94,7 @@ class Reference:
         self.time += 1
         self.record(len(eaters), num_eaters)
         if not self.dots.any():
-            self.lay(new_dots())
+            self.lay(new_dots)
         return reward
 
     def record(self, num_dots, num_eaters):
@@ -118,12 +114,13 @@ class Reference:
 
     def view(self, agent):
         """25 numbers."""
-        grid = np.where(self.walls, -1.0, np.where(self.dots, 1.0, 0.0))
-        for other, cell in enumerate(self.agents):
-            if other != agent:
-                grid[cell] = 0.1
         row, column = self.agents[agent]
-        return grid[row - 2 : row + 3, column - 2 : column + 3].reshape(-1)
+        window = slice(row - 2, row + 3), slice(column - 2, column + 3)
+        seen = np.where(self.walls[window], -1.0, self.dots[window])
+        for other, (r, c) in enumerate(self.agents):
+            if other != agent and abs(r - row) <= 2 and abs(c - column) <= 2:
+                seen[r - row + 2, c - column + 2] = 0.1
+        return seen.reshape(-1)
 
     def whole(self):
         """The critic's numbers."""
