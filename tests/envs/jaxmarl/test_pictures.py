@@ -14,8 +14,9 @@ def pixel(picture, x, y, low, high):
     return tuple(picture[row, column].tolist())
 
 
-@pytest.mark.parametrize("env", [smax("2s3z"), mpe_spread(3), jaxnav(8, 2)], ids=["smax", "mpe", "jaxnav"])
-def test_pictures_have_one_form(env, key):
+@pytest.mark.parametrize(("factory", "settings"), [(smax, ("2s3z",)), (mpe_spread, (3,)), (jaxnav, (8, 2))])
+def test_pictures_have_one_form(factory, settings, key):
+    env = factory(*settings)
     picture = env.draw(env.reset(key)[0])
     assert (picture.shape, picture.dtype) == ((SIDE, SIDE, 3), np.uint8)
 
