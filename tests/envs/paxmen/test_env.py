@@ -50,7 +50,7 @@ def scattered(env, num, seed=0):
 
 @cache
 def episodes(num_agents, num_envs=8):
-    """Whole episodes, mostly the oracle's with some random actions; every second starts with agents anywhere."""
+    """Whole episodes, mostly the oracle's with some random actions; half of them start with agents anywhere."""
     env = paxmen(num_agents)
     team = env.teams["oracle"]
 
@@ -71,6 +71,7 @@ def episodes(num_agents, num_envs=8):
     room_starts = jnp.asarray(tables(env.layouts).room_starts, jnp.int32)
     dots = states.dots - room_starts[states.layout][:, :, None] + room_starts[layouts][:, :, None]
     anywhere = jax.random.randint(jax.random.key(7), states.agents.shape, 0, env.num_cells, jnp.int32)
+    anywhere = anywhere.at[:, 1].set(anywhere[:, 0])  # two together
     agents = jnp.where((jnp.arange(num_envs) < num_envs // 2)[:, None], states.agents, anywhere)
     states = states._replace(layout=layouts, dots=dots, agents=agents)
     results = jax.jit(jax.vmap(play))(jax.random.split(jax.random.key(3), num_envs), states)
