@@ -1,0 +1,60 @@
+"""Every task trains: one tiny update of each, and every objective on a discrete and a continuous one."""
+
+import jax
+import numpy as np
+import pytest
+
+from ratiosym.envs.tasks import TASKS, make
+from ratiosym.experiments.presets import configure
+from ratiosym.learning.learner import init_state, train_step
+from ratiosym.learning.train import make_learner
+from ratiosym.objectives import OBJECTIVES
+
+# Two steps a rollout in the two groups of two environments that two minibatches want: quick to compile and to run.
+TINY = {
+    "num_envs": 4,
+    "rollout_length": 2,
+    "num_epochs": 2,
+    "num_minibatches": 2,
+    "hidden_size": 8,
+    "num_eval_episodes": 2,
+    "steps": 8,
+}
+
+
+def first_of_each_suite_and_the_rest_as_slow():
+    suites = set()
+    for task in TASKS.values():
+        yield pytest.param(task.name, marks=pytest.mark.slow if task.suite in suites else ())
+        suites.add(task.suite)
+
+
+def update(task, objective="mars"):
+    """One update of two groups: parameters before and after, and what was measured."""
+    config = configure(task, "smoke", objective=objective, **TINY)
+    learner = make_learner(make(task), config, num_seeds=1)
+    state = init_state(learner, [0])
+    before = jax.device_get(state.params)
+    state, (metrics, _) = train_step(learner, state, config.hyperparameters, config.bounds)
+    return before, jax.device_get(state.params), jax.device_get(metrics)
+
+
+def check(before, after, metrics):
+    assert np.abs(metrics.first_ratio_error).max() < 1e-5  # nothing has been learned before the first gradient
+    for leaf in jax.tree.leaves((after, metrics)):
+        assert np.isfinite(leaf).all()
+    for part in ("actor", "critic"):
+        pairs = zip(*(jax.tree.leaves(getattr(params, part)) for params in (before, after)), strict=True)
+        assert any((one != other).any() for one, other in pairs)
+
+
+@pytest.mark.parametrize("task", list(first_of_each_suite_and_the_rest_as_slow()))
+def test_every_task_trains(task):
+    check(*update(task))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("task", ["connector-5x5x3a", "jaxnav-8x8x2a"])
+def test_every_objective_trains_with_choices_and_with_numbers(task, objective):
+    check(*update(task, objective))
