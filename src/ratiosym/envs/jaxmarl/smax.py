@@ -27,7 +27,7 @@ class SmaxState(NamedTuple):
     """The library's state, what the scripted enemies remember, and what they see.
 
     The library computes every unit's observation after a step and drops the enemies', to compute them all anew
-    before the next step. They are kept here instead.
+    before the next step. They are kept here instead (Decision 37).
     """
 
     world: Any
