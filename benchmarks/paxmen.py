@@ -38,7 +38,7 @@ def play(env: Env, num_envs: int, key: Key) -> jax.Array:
         state, outcome = jax.vmap(env.step)(jax.random.split(env_key, num_envs), state, action)
         is_end = outcome.terminated | outcome.truncated
         everything = (outcome.observation.local, outcome.observation.state, outcome.reward, outcome.metrics)
-        starts, state, observation = begin_where(env, is_end, starts, state, outcome.observation)
+        starts, state, observation = begin_where(is_end, starts, state, outcome.observation)
         return (state, observation, starts), sum(x.sum() for x in jax.tree.leaves(everything))
 
     _, sums = jax.lax.scan(step, (state, observation, starts), jax.random.split(steps_key, NUM_STEPS))
@@ -48,11 +48,9 @@ def play(env: Env, num_envs: int, key: Key) -> jax.Array:
 def steps_per_second(env: Env, num_devices: int) -> float:
     mesh = Mesh(np.array(jax.devices()[:num_devices]), ("device",))
     one = partial(play, env, NUM_ENVS // num_devices)
-    run = jax.jit(
-        jax.shard_map(
-            lambda keys: one(keys[0])[None], mesh=mesh, in_specs=P("device"), out_specs=P("device"), check_vma=False
-        )
-    )
+    row = P("device")
+    shared = jax.shard_map(lambda keys: one(keys[0])[None], mesh=mesh, in_specs=row, out_specs=row, check_vma=False)
+    run = jax.jit(shared)
     keys = jax.random.split(jax.random.key(0), num_devices)
     return NUM_ENVS * NUM_STEPS / best_seconds(lambda: run(keys), 8)
 
@@ -80,7 +78,5 @@ def main() -> None:
         env = make(task, agent_ids=False)
         slow = max(slow_steps_per_second(env.spec.num_agents) for _ in range(3))
         one, several = steps_per_second(env, 1), steps_per_second(env, num_devices)
-        print(
-            f"{task:10} {slow:8,.0f} {one:11,.0f} {several:17,.0f} {bar:9,} {several / bar:6.2f}x {several / slow:8.0f}x",
-            flush=True,
-        )
+        speeds = f"{slow:8,.0f} {one:11,.0f} {several:17,.0f} {bar:9,}"
+        print(f"{task:10} {speeds} {several / bar:6.2f}x {several / slow:8.0f}x", flush=True)
