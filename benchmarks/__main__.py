@@ -1,4 +1,4 @@
-"""``python -m benchmarks [learner] [gradient] [environments] [memory]``: all of them unless some are named."""
+"""``python -m benchmarks [learner] [gradient] [environments] [paxmen] [memory]``: all of them unless some are named."""
 
 import sys
 
@@ -6,12 +6,13 @@ from ratiosym.learning.devices import start_jax
 
 start_jax()
 
-from benchmarks import environments, gradient, learner, memory  # noqa: E402
+from benchmarks import environments, gradient, learner, memory, paxmen  # noqa: E402
 
 PARTS = {
     "gradient": gradient.main,
     "learner": learner.main,
     "environments": environments.main,
+    "paxmen": paxmen.main,
     "memory": memory.main,
 }
 

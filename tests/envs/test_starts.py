@@ -1,13 +1,16 @@
 """Ended environments draw their starts from a pool, each its own; the others go on."""
 
 import functools
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ratiosym.envs.protocol import random_action
 from ratiosym.envs.starts import Starts, begin_where, make_starts, pool_size
+from ratiosym.envs.tasks import make
 from tests.probes import Counter
 
 ENV = Counter(lengths=(3, 5))
@@ -100,9 +103,74 @@ def test_drawn_starts_have_the_environments_own_distribution():
 
 @pytest.mark.parametrize(
     ("num_envs", "num_steps", "time_limit", "expected"),
-    [(4, 8, 8, 4), (4, 8, 7, 8), (4, 8, 9, 4), (4, 8, 1, 32), (3, 8, 3, 9), (5, 1, 1_000_000, 5)],
+    [(4, 8, 8, 16), (4, 8, 7, 32), (4, 9, 8, 20), (4, 8, 1, 32), (3, 8, 16, 6), (5, 1, 1_000_000, 5)],
 )
-def test_pool_size_is_enough_for_all_ends_by_the_clock(num_envs, num_steps, time_limit, expected):
+def test_pool_size_is_for_episodes_of_a_quarter_of_the_limit(num_envs, num_steps, time_limit, expected):
     assert pool_size(num_envs, num_steps, time_limit) == expected
-    # The most ends an environment can have: one at once, then one in every ``time_limit`` steps.
-    assert expected == num_envs * len(range(0, num_steps, time_limit))
+    # Enough for ends by the clock: one at once, then one in every ``time_limit`` steps.
+    assert expected >= num_envs * len(range(0, num_steps, time_limit))
+
+
+@functools.cache
+def connector_play(num_envs=64, num_steps=128, num_starts=None):
+    """A real task with early ends under random play: the pool's size; terminal moments and what came next, [ends]."""
+    env = make("connector-5x5x3a", agent_ids=False)
+    num_starts = num_starts or pool_size(num_envs, num_steps, env.spec.time_limit)
+
+    def step(before, key):
+        state, observation, starts = before
+        keys = jax.random.split(key, num_envs)
+        action = jax.vmap(partial(random_action, env.spec))(keys, observation)
+        state, outcome = jax.vmap(env.step)(keys, state, action)
+        is_end = outcome.terminated | outcome.truncated
+        starts, state, observation = begin_where(is_end, starts, state, outcome.observation)
+        return (state, observation, starts), (is_end, outcome, state, observation)
+
+    @jax.jit
+    def play(key):
+        reset_key, starts_key, steps_key = jax.random.split(key, 3)
+        state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, num_envs))
+        starts = make_starts(env, starts_key, num_starts)
+        return jax.lax.scan(step, (state, observation, starts), jax.random.split(steps_key, num_steps))[1]
+
+    is_end, *rest = play(jax.random.key(0))
+    where = np.nonzero(np.asarray(is_end))
+    return env, num_starts, *jax.tree.map(lambda x: x[where], rest)
+
+
+def num_different(state):
+    """How many starts were drawn: every reset of this library keeps a key of its own."""
+    return len(np.unique(np.asarray(jax.random.key_data(state.key)), axis=0))
+
+
+def test_no_two_episodes_of_a_real_task_share_a_start_unless_the_pool_ran_dry():
+    _, num_starts, outcome, state, _ = connector_play()
+    num_ended = len(outcome.terminated)
+    assert outcome.terminated.any()
+    assert num_ended < num_starts  # random play does not empty a pool of this size
+    assert num_different(state) == num_ended
+    *_, outcome, state, _ = connector_play(num_starts=100)
+    assert len(outcome.terminated) > 100
+    assert num_different(state) == 100
+
+
+def test_the_terminal_observation_is_kept():
+    _, _, outcome, _, observation = connector_play()
+    assert (outcome.terminated != outcome.truncated).all()
+    assert not outcome.observation.active[outcome.terminated].any()  # all connected or blocked
+    assert outcome.observation.active[outcome.truncated].any(-1).all()
+    assert observation.active.any(-1).all()  # and the new episode's first
+    assert (outcome.observation.state != observation.state).any(-1).all()
+
+
+def test_starts_of_a_real_task_have_its_own_distribution():
+    """Where the first agent starts, over the 25 cells: drawn from pools, and by resets that nothing chose among."""
+    env, _, _, state, _ = connector_play()
+    position = jax.jit(jax.vmap(lambda key: env.reset(key)[0].agents.position[0]))
+    one, other = (
+        np.bincount(np.asarray(cells) @ [5, 1], minlength=25)
+        for cells in (state.agents.position[:, 0], position(jax.random.split(jax.random.key(1), 4096)))
+    )
+    # Two samples of different size, chi-squared with 24 degrees of freedom: p = 0.001
+    weight = np.sqrt(other.sum() / one.sum())
+    assert np.sum((one * weight - other / weight) ** 2 / (one + other)) < 51.2

@@ -1,8 +1,9 @@
 """New episodes from a pool of fresh starts.
 
 Under ``vmap`` a conditional reset is computed in every step for every environment and thrown away. Here one batch of
-starts is made per rollout, and ended environments draw from it. When more episodes end than the pool holds, it is
-gone through again from its first start: those environments begin alike and part ways by their own random numbers.
+starts is made per rollout, and ended environments draw from it, each its own. When more episodes end than the pool
+holds, it has run dry and is gone through again from its first start: two episodes of that rollout then begin alike
+and part ways by their own random numbers. Decision 11.
 """
 
 from typing import NamedTuple
@@ -30,8 +31,8 @@ def make_starts(env: Env, key: Key, num_starts: int) -> Starts:
 
 
 def pool_size(num_envs: int, num_steps: int, time_limit: int) -> int:
-    """Enough for every environment to end by the clock as often as it can in ``num_steps`` steps."""
-    return num_envs * -(-num_steps // time_limit)
+    """Starts for ``num_steps`` steps in which an episode lasts a quarter of the time limit. Decision 11."""
+    return num_envs * -(-num_steps // max(1, time_limit // 4))
 
 
 def begin_where(
