@@ -303,6 +303,13 @@ def test_rware_collisions_terminate_and_win_over_the_clock(time, key):
     np.testing.assert_array_equal(step.reward, [0, 0])
 
 
+@pytest.mark.parametrize(("robots", "collided"), [([(0, 4), (0, 3)], False), ([(0, 3), (0, 4)], True)])
+def test_rware_follows_a_moving_robot_in_the_order_of_numbers_only(robots, collided, key):
+    state = warehouse(key, [(*cell, EAST) for cell in robots])
+    _, step = take(rware("tiny", 2), key, state, [FORWARD, FORWARD])
+    assert bool(step.terminated) == collided
+
+
 def test_rware_is_truncated_at_the_limit(key):
     env = rware("tiny", 2)
     for time, expected in [(498, False), (499, True)]:

@@ -61,7 +61,7 @@ class Rware:
     is requested. State ``[66 A]``: all of them.
     Action ``[A]``: nothing, forward, turn left, turn right, load or unload; a loaded robot cannot drive into a shelf.
     Reward, shared: +1 for every requested shelf that reaches a goal; another one is requested at once.
-    End: two robots in one cell. Time limit 500.
+    End: a collision: two robots in one cell, or one where a robot of a higher number just was. Time limit 500.
     Metrics: ``deliveries`` of the episode so far; ``collided``, whether robots ran into one another.
     """
 
@@ -124,7 +124,10 @@ def _observation(timestep: Any) -> Observation:
 
 
 def _collided(world: Any) -> Array:
-    """Whether an agent does not find its own number in its cell: the library's test, which it does not give out."""
+    """Whether an agent does not find its own number in its cell: the library's test, which it does not give out.
+
+    Agents move one after another and wipe the cell they leave, also where another has already entered. Decision 25.
+    """
     position = world.agents.position
     numbers = world.grid[AGENTS_LAYER, position.x, position.y]
     return jnp.any(numbers != 1 + jnp.arange(len(numbers)))
