@@ -74,6 +74,20 @@ def air(config: Config, height: Scalar, speed: Scalar) -> Air:
     return Air(pressure, mach, jnp.exp(config.thrust_exponent * thinning))
 
 
+def sin_cos(angle: Scalar) -> tuple[Scalar, Scalar]:
+    """Sine and cosine of an angle below 1 rad (error below 3e-8): all there are in flight are small.
+
+    The library's work for any angle, and take most of the time to compile this file.
+    """
+    square = angle * angle
+    sine, cosine = jnp.ones_like(angle), jnp.ones_like(angle)
+    for k in (8, 6, 4, 2):
+        sine = 1 - sine * square * (1 / (k * (k + 1)))
+    for k in (10, 8, 6, 4, 2):
+        cosine = 1 - cosine * square * (1 / (k * (k - 1)))
+    return angle * sine, cosine
+
+
 def _separation(config: Config, alpha: Scalar) -> Scalar:
     return jax.nn.sigmoid(config.stall_sharpness * (jnp.abs(alpha) - config.stall_angle))
 
@@ -81,7 +95,8 @@ def _separation(config: Config, alpha: Scalar) -> Scalar:
 def lift_coefficient(config: Config, frame: Airframe, alpha: Scalar) -> Scalar:
     """CL = (1 - s) c a + s sin 2a, where s of the flow has separated."""
     s = _separation(config, alpha)
-    return (1 - s) * frame.lift_slope * alpha + s * jnp.sin(2 * alpha)
+    sine, cosine = sin_cos(alpha)
+    return (1 - s) * frame.lift_slope * alpha + s * 2 * sine * cosine
 
 
 def drag_coefficient(config: Config, frame: Airframe, alpha: Scalar, mach: Scalar) -> Scalar:
@@ -90,7 +105,7 @@ def drag_coefficient(config: Config, frame: Airframe, alpha: Scalar, mach: Scala
     attached = frame.induced_drag * (frame.lift_slope * alpha) ** 2
     rise = jnp.clip((mach - 0.8) / 0.3, 0.0, 1.0)
     wave = frame.wave_drag * rise * rise * (3 - 2 * rise)
-    return frame.drag + (1 - s) * attached + s * frame.stalled_drag * jnp.sin(alpha) ** 2 + wave
+    return frame.drag + (1 - s) * attached + s * frame.stalled_drag * sin_cos(alpha)[0] ** 2 + wave
 
 
 def alpha_for(config: Config, frame: Airframe, force: Scalar, pressure: Scalar, thrust: Scalar) -> Scalar:
@@ -100,7 +115,7 @@ def alpha_for(config: Config, frame: Airframe, force: Scalar, pressure: Scalar, 
     """
     qs = jnp.maximum(pressure, 1.0) * frame.wing_area
     a = jnp.minimum(force / (frame.lift_slope * qs + thrust), config.most_alpha)
-    s, sine, cosine = _separation(config, a), jnp.sin(a), jnp.cos(a)
+    s, (sine, cosine) = _separation(config, a), sin_cos(a)
     attached, separated = frame.lift_slope * a, 2 * sine * cosine
     reached = qs * ((1 - s) * attached + s * separated) + thrust * sine
     slope = (1 - s) * frame.lift_slope + s * (4 * cosine * cosine - 2)
@@ -120,7 +135,7 @@ def alpha_limits(config: Config, frame: Airframe, pressure: Scalar, thrust: Scal
 def axes(flight: Flight) -> Axes:
     """nose = cos a vh + sin a l, up = cos a l - sin a vh, right = vh x l."""
     vh, l = unit(Vec.of(flight.velocity), _SLOWEST), Vec.of(flight.lift)  # noqa: E741
-    sine, cosine = jnp.sin(flight.alpha), jnp.cos(flight.alpha)
+    sine, cosine = sin_cos(flight.alpha)
     return Axes(vh * cosine + l * sine, cross(vh, l), l * cosine - vh * sine)
 
 
@@ -133,9 +148,11 @@ def angles(flight: Flight) -> tuple[Scalar, Scalar, Scalar]:
 
 def fly(config: Config, frame: Airframe, flight: Flight, controls: Controls) -> Flight:
     """One decision: ``config.num_substeps`` substeps under the same controls."""
-    for _ in range(config.num_substeps):
-        flight = substep(config, frame, flight, controls, config.substep)
-    return flight
+
+    def body(index: int, flight: Flight) -> Flight:
+        return substep(config, frame, flight, controls, config.substep)
+
+    return jax.lax.fori_loop(0, config.num_substeps, body, flight)
 
 
 def substep(config: Config, frame: Airframe, flight: Flight, controls: Controls, dt: float) -> Flight:
@@ -154,7 +171,7 @@ def substep(config: Config, frame: Airframe, flight: Flight, controls: Controls,
     authority = _authority(config, around.pressure) * half
     low, high = alpha_limits(config, frame, around.pressure, thrust)
     turn = controls.aileron * (frame.roll_rate * authority)
-    roll_cosine, roll_sine = jnp.cos(turn), jnp.sin(turn)
+    roll_sine, roll_cosine = sin_cos(turn)
     pull = controls.elevator * (frame.alpha_rate * authority)
 
     l = l * roll_cosine + cross(vh, l) * roll_sine  # noqa: E741
@@ -162,13 +179,14 @@ def substep(config: Config, frame: Airframe, flight: Flight, controls: Controls,
     per_mass = around.pressure * (frame.wing_area / frame.mass)
     lift = per_mass * lift_coefficient(config, frame, alpha)
     drag = per_mass * drag_coefficient(config, frame, alpha, around.mach)
-    along = (thrust / frame.mass * jnp.cos(alpha) - drag) / (1 + dt * drag / speed)
+    alpha_sine, alpha_cosine = sin_cos(alpha)
+    along = (thrust / frame.mass * alpha_cosine - drag) / (1 + dt * drag / speed)
 
     v1, speed1, vh1, l = _kick(v, vh, l, along, half)  # noqa: E741
     growth = speed1 / speed  # of the speed until the middle; lift grows with its square
-    across = lift * growth * growth + thrust / frame.mass * jnp.sin(alpha)
-    bend = across * dt / jnp.maximum(speed1, 1.0)
-    cosine, sine = jnp.cos(bend), jnp.sin(bend)
+    across = lift * growth * growth + thrust / frame.mass * alpha_sine
+    bend = across * dt / jnp.maximum(speed1, 1.0)  # half a radian at most, by thrust alone and nearly at rest
+    sine, cosine = sin_cos(bend)
     vh2, l = vh1 * cosine + l * sine, l * cosine - vh1 * sine  # noqa: E741
     v2 = vh2 * speed1
     v3, _, vh3, l = _kick(v2, vh2, l, along, half)  # noqa: E741
@@ -205,9 +223,13 @@ def _kick(v: Vec, vh: Vec, l: Vec, along: Scalar, dt: float) -> tuple[Vec, Scala
 def trim(config: Config, frame: Airframe, height: Scalar, speed: Scalar) -> tuple[Scalar, Scalar]:
     """Angle of attack and throttle of straight and level flight."""
     around = air(config, height, speed)
-    alpha, thrust = jnp.zeros_like(speed), jnp.zeros_like(speed)
-    for _ in range(6):  # contracts by a factor of ten or more each time
-        alpha = alpha_for(config, frame, jnp.full_like(speed, 1.0) * (frame.mass * GRAVITY), around.pressure, thrust)
+    weight = jnp.full_like(speed, 1.0) * (frame.mass * GRAVITY)
+
+    def body(index: int, guess: tuple[Scalar, Scalar]) -> tuple[Scalar, Scalar]:
+        alpha = alpha_for(config, frame, weight, around.pressure, guess[1])
         drag = around.pressure * frame.wing_area * drag_coefficient(config, frame, alpha, around.mach)
-        thrust = drag / jnp.cos(alpha)
+        return alpha, drag / sin_cos(alpha)[1]
+
+    start = jnp.zeros_like(speed), jnp.zeros_like(speed)
+    alpha, thrust = jax.lax.fori_loop(0, 6, body, start)  # contracts tenfold or more each time
     return alpha, jnp.clip(thrust / (frame.thrust * around.thrust_share), 0.0, 1.0)

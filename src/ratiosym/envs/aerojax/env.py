@@ -111,7 +111,7 @@ class AeroJax:
             skill: float, key: Key, state: State, observation: Observation, memory: Memory
         ) -> tuple[Action, Memory]:
             noise = jax.random.uniform(key, (self.size, 3), minval=-1.0)
-            return self._script(state, noise, jnp.full(self.size, skill), is_ally=True), memory
+            return self.script(state, noise, jnp.full(self.size, skill), is_ally=True), memory
 
         return {
             level: Team(f"the opponents' script with skill {skill:g}", start, partial(act, skill))
@@ -133,7 +133,7 @@ class AeroJax:
         """Take one decision."""
         draws = jax.random.uniform(key, (self._num_draws,))
         noise = 2 * draws[-3 * self.size :].reshape(self.size, 3) - 1
-        theirs = self._script(state, noise, state.skill, is_ally=False)
+        theirs = self.script(state, noise, state.skill, is_ally=False)
         moved = self._move(state, jnp.concatenate([jnp.clip(action, -1.0, 1.0), theirs]))
         geometry = self._geometry(moved)
         moved = self._shoot(moved, geometry)
@@ -168,7 +168,8 @@ class AeroJax:
         types = self._types[which[0]] if which else self._types
         return fleet([self.config.airframes[TYPES.index(kind)] for kind in types])
 
-    def _script(self, state: AeroState, noise: Array, skill: Array, is_ally: bool) -> Float[Array, "n 3"]:
+    def script(self, state: AeroState, noise: Array, skill: Array, is_ally: bool) -> Float[Array, "n 3"]:
+        """What the heuristic pilots of one team do; ``noise`` is uniform in (-1, 1), [n, 3]."""
         ours, theirs = slice(0, self.size), slice(self.size, 2 * self.size)
         own, foes = (ours, theirs) if is_ally else (theirs, ours)
         mine = jax.tree.map(lambda leaf: leaf[own], state.flight)

@@ -59,7 +59,7 @@ def decide(
     wish, is_evading = _fight(me, foes, alive[1], skill)
     wish = _avoid(me, wish, Vec.of(foes.position), Vec.of(foes.velocity), alive)
     stray = Vec.of(noise) * (_NOISE * (1 - skill) * (skill > 0))
-    wish = wish._replace(direction=unit(wish.direction + stray))
+    wish = _calm(me, wish._replace(direction=unit(wish.direction + stray)), skill)
     wish, is_saving = _protect(config, me, wish)
 
     # Energy: a slow aircraft that is not in danger turns no harder than it can without slowing down.
@@ -136,6 +136,14 @@ def _join(own: Vec, foes: Vec) -> Vec:
     return Vec(*(jnp.concatenate(pair) for pair in ((own.x, foes.x), (own.y, foes.y), (own.z, foes.z))))
 
 
+def _calm(me: Pilot, wish: Wish, skill: Each) -> Wish:
+    """No steeper dive and no more speed than the pilot can recover from with the load it dares."""
+    steepest = -(0.3 + 0.4 * skill)
+    direction = Vec(wish.direction.x, wish.direction.y, jnp.maximum(wish.direction.z, steepest))
+    excess = (me.speed - 220.0 - 130.0 * skill) / 30.0
+    return wish._replace(direction=unit(direction), throttle=jnp.minimum(wish.throttle, jnp.clip(1 - excess, 0.0, 1.0)))
+
+
 def _protect(config: Config, me: Pilot, wish: Wish) -> tuple[Wish, Bool[Array, "n"]]:
     """Away from ground, ceiling and wall while a turn at the allowed load still suffices."""
     load = jnp.maximum(0.8 * me.load, 1.3)
@@ -156,13 +164,14 @@ def _protect(config: Config, me: Pilot, wish: Wish) -> tuple[Wish, Bool[Array, "
     along = me.heading - outward * dot(me.heading, outward)
     inward = unit(Vec(along.x, along.y, 0.3 * along.z) - outward * 0.7, 1e-3)
     direction = where(strays, inward, wish.direction)
-    # The level course of the wish so far, or of the flight where that is vertical, and up or down.
-    level = Vec(direction.x + me.heading.x, direction.y + me.heading.y, jnp.zeros_like(reach))
-    level = unit(level, 1e-3)
+    # Straight up or down, without a turn that would cost load; inwards where the wall is near too.
+    level = where(strays, inward, me.heading)
+    level = unit(Vec(level.x, level.y, jnp.zeros_like(reach)), 1e-3)
     direction = where(sinks, unit(Vec(level.x, level.y, jnp.full_like(reach, 0.4))), direction)
     direction = where(zooms, unit(Vec(level.x, level.y, jnp.full_like(reach, -0.4))), direction)
+    throttle = jnp.where(sinks & (me.speed > 200.0), 0.0, wish.throttle)
     is_saving = sinks | zooms | strays
-    return wish._replace(direction=direction, urgency=jnp.where(is_saving, 4.0, wish.urgency)), is_saving
+    return Wish(direction, throttle, jnp.where(is_saving, 4.0, wish.urgency)), is_saving
 
 
 def _track(
@@ -176,9 +185,11 @@ def _track(
     error = jnp.arctan2(length, ahead)
     turn = aside * (me.speed * wish.urgency * error / length)  # m/s², across the path
     wanted = turn + Vec(-vh.x * vh.z, -vh.y * vh.z, 1 - vh.z * vh.z) * GRAVITY
-    bank = jnp.arctan2(dot(wanted, cross(vh, l)), dot(wanted, l))
+    upward = dot(wanted, l)
+    bank = jnp.arctan2(dot(wanted, cross(vh, l)), upward)
     # Off the wanted plane a pull would lead astray: no more than its part in that plane.
-    pull = jnp.minimum(norm(wanted), me.load * GRAVITY) * jnp.maximum(jnp.cos(bank), 0.0)
+    size = jnp.maximum(norm(wanted), 1e-3)
+    pull = jnp.minimum(size, me.load * GRAVITY) * jnp.maximum(upward / size, 0.0)
     alpha = alpha_for(config, frame, pull * frame.mass, pressure, wish.throttle * thrust)
     aileron = bank / (frame.roll_rate * 2 * config.decision)
     elevator = (alpha - own.alpha) / (frame.alpha_rate * config.decision)
