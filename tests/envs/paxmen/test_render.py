@@ -1,5 +1,7 @@
 """Pictures show what there is."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,8 @@ from PIL import Image
 from ratiosym.envs.paxmen import paxmen
 from ratiosym.envs.paxmen.layouts import tables
 from ratiosym.envs.paxmen.render import AGENTS, CELL, DOT, FREE, WALL, contact_sheet, save_contact_sheet
+
+SHEET = Path(__file__).parents[3] / "docs" / "images" / "paxmen-layouts.png"
 
 
 def middle(picture, position):
@@ -56,5 +60,5 @@ def test_contact_sheet(tmp_path):
 
 
 def test_the_sheet_in_the_documents_is_the_one_drawn():
-    with Image.open("docs/images/paxmen-layouts.png") as image:
+    with Image.open(SHEET) as image:
         np.testing.assert_array_equal(np.asarray(image.convert("RGB")), contact_sheet())

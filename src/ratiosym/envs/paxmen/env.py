@@ -174,6 +174,7 @@ class PaxMen:
             time=state.time + 1,
             tally=self._count(state, agents, is_left, num_dots, num_eaters),
         )
+        # Decision 36
         num_paying = self.num_agents - (0 if self.additive_penalty else num_eaters)
         step = Step(
             observation=self._observe(after),
@@ -227,6 +228,7 @@ class PaxMen:
         num_eaters: Int[Array, ""],
     ) -> Tally:
         """The tally after a step; ``is_left`` before new dots come."""
+        # Decisions 32, 33: what counts as alone, cleared, first.
         tally, is_over = before.tally, ~is_left.any()
         rooms = self._lookup("room_starts")[before.layout][None]  # [1, N]
         corridors = self._lookup("corridor_starts")[before.layout][None]
@@ -246,7 +248,7 @@ class PaxMen:
         )
 
     def _metrics(self, state: PaxMenState) -> dict[str, Float[Array, ""]]:
-        """Of the episode so far. The normalised score is of the paper's reward, whatever the options."""
+        """Of the episode so far. The normalised score is of the paper's reward, whatever the options (decision 35)."""
         tally = state.tally
         num_turns = self.num_agents * state.time
         low, high = self.score_range

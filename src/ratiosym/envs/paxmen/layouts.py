@@ -108,7 +108,7 @@ def _strip(layout: Layout, arm: Arm, distances: range, reach: int) -> list[Cell]
 
 
 def free_cells(layout: Layout) -> list[Cell]:
-    """In the critic's order: the hub, then for each arm its corridor and its room, each row by row."""
+    """In the critic's order: the hub, then for each arm its corridor and its room, each row by row (decision 31)."""
     cells = hub_cells(layout)
     for arm in layout.arms:
         cells += corridor_cells(layout, arm) + room_cells(layout, arm)
