@@ -1,10 +1,10 @@
 """The flight model, and nothing else: a point mass with lift, drag, thrust and a nose that leaves its path.
 
-``vh`` is the direction of flight, ``l`` the unit lift vector perpendicular to it, ``a`` the angle of attack between
-``vh`` and the nose, in the plane of ``vh`` and ``l``. There is no sideslip, and there are no Euler angles:
+``vh`` is the direction of flight, ``lh`` the unit lift vector perpendicular to it, ``a`` the angle of attack between
+``vh`` and the nose, in the plane of ``vh`` and ``lh``. There is no sideslip, and there are no Euler angles:
 flying straight up or down is nothing special.
 
-    m dv/dt = m g + (T cos a - D) vh + (L + T sin a) l
+    m dv/dt = m g + (T cos a - D) vh + (L + T sin a) lh
 """
 
 from collections.abc import Sequence
@@ -133,10 +133,10 @@ def alpha_limits(config: Config, frame: Airframe, pressure: Scalar, thrust: Scal
 
 
 def axes(flight: Flight) -> Axes:
-    """nose = cos a vh + sin a l, up = cos a l - sin a vh, right = vh x l."""
-    vh, l = unit(Vec.of(flight.velocity), _SLOWEST), Vec.of(flight.lift)  # noqa: E741
+    """nose = cos a vh + sin a lh, up = cos a lh - sin a vh, right = vh x lh."""
+    vh, lh = unit(Vec.of(flight.velocity), _SLOWEST), Vec.of(flight.lift)
     sine, cosine = sin_cos(flight.alpha)
-    return Axes(vh * cosine + l * sine, cross(vh, l), l * cosine - vh * sine)
+    return Axes(vh * cosine + lh * sine, cross(vh, lh), lh * cosine - vh * sine)
 
 
 def angles(flight: Flight) -> tuple[Scalar, Scalar, Scalar]:
@@ -158,12 +158,12 @@ def fly(config: Config, frame: Airframe, flight: Flight, controls: Controls) -> 
 def substep(config: Config, frame: Airframe, flight: Flight, controls: Controls, dt: float) -> Flight:
     """Half a roll, half a kick, an exact rotation, half a kick, half a roll; the forces are evaluated once.
 
-    Lift does no work: it turns (vh, l) by a rotation. The position moves by the mean of the four velocities on the
+    Lift does no work: it turns (vh, lh) by a rotation. The position moves by the mean of the four velocities on the
     way, so that gravity's work is the change of height to rounding. Decision 44: the forces' change with speed
     within the substep is taken along to first order, which makes the whole of second order in dt.
     """
     half = 0.5 * dt
-    p, v, l = Vec.of(flight.position), Vec.of(flight.velocity), Vec.of(flight.lift)  # noqa: E741
+    p, v, lh = Vec.of(flight.position), Vec.of(flight.velocity), Vec.of(flight.lift)
     speed = jnp.maximum(norm(v), _SLOWEST)
     vh = v * (1 / speed)
     around = air(config, p.z, speed)
@@ -174,7 +174,7 @@ def substep(config: Config, frame: Airframe, flight: Flight, controls: Controls,
     roll_sine, roll_cosine = sin_cos(turn)
     pull = controls.elevator * (frame.alpha_rate * authority)
 
-    l = l * roll_cosine + cross(vh, l) * roll_sine  # noqa: E741
+    lh = lh * roll_cosine + cross(vh, lh) * roll_sine
     alpha = jnp.clip(flight.alpha + pull, low, high)
     per_mass = around.pressure * (frame.wing_area / frame.mass)
     lift = per_mass * lift_coefficient(config, frame, alpha)
@@ -182,19 +182,19 @@ def substep(config: Config, frame: Airframe, flight: Flight, controls: Controls,
     alpha_sine, alpha_cosine = sin_cos(alpha)
     along = (thrust / frame.mass * alpha_cosine - drag) / (1 + dt * drag / speed)
 
-    v1, speed1, vh1, l = _kick(v, vh, l, along, half)  # noqa: E741
+    v1, speed1, vh1, lh = _kick(v, vh, lh, along, half)
     growth = speed1 / speed  # of the speed until the middle; lift grows with its square
     across = lift * growth * growth + thrust / frame.mass * alpha_sine
     bend = across * dt / jnp.maximum(speed1, 1.0)  # half a radian at most, by thrust alone and nearly at rest
     sine, cosine = sin_cos(bend)
-    vh2, l = vh1 * cosine + l * sine, l * cosine - vh1 * sine  # noqa: E741
+    vh2, lh = vh1 * cosine + lh * sine, lh * cosine - vh1 * sine
     v2 = vh2 * speed1
-    v3, _, vh3, l = _kick(v2, vh2, l, along, half)  # noqa: E741
+    v3, _, vh3, lh = _kick(v2, vh2, lh, along, half)
 
-    l = unit(l * roll_cosine + cross(vh3, l) * roll_sine)  # noqa: E741
+    lh = unit(lh * roll_cosine + cross(vh3, lh) * roll_sine)
     alpha = jnp.clip(alpha + pull, low, high)
     p = p + (v + v1 + v2 + v3) * (0.25 * dt)
-    return Flight(p.array(), v3.array(), l.array(), alpha, controls.throttle)
+    return Flight(p.array(), v3.array(), lh.array(), alpha, controls.throttle)
 
 
 def _authority(config: Config, pressure: Scalar) -> Scalar:
@@ -203,21 +203,21 @@ def _authority(config: Config, pressure: Scalar) -> Scalar:
     return jnp.clip(pressure / full, config.least_control, 1.0)
 
 
-def _kick(v: Vec, vh: Vec, l: Vec, along: Scalar, dt: float) -> tuple[Vec, Scalar, Vec, Vec]:  # noqa: E741
-    """Gravity and the force along the path for ``dt``; l is carried along with the direction of flight."""
+def _kick(v: Vec, vh: Vec, lh: Vec, along: Scalar, dt: float) -> tuple[Vec, Scalar, Vec, Vec]:
+    """Gravity and the force along the path for ``dt``; lh is carried along with the direction of flight."""
     v = v + vh * (along * dt)
     v = Vec(v.x, v.y, v.z - GRAVITY * dt)
     speed = norm(v)
     is_moving = speed > _SLOWEST
     new = where(is_moving, v * (1 / jnp.maximum(speed, _SLOWEST)), vh)
     speed = jnp.maximum(speed, _SLOWEST)
-    # Parallel transport: the smallest rotation from vh to new. On l, perpendicular to vh, it is the reflection in
-    # the plane perpendicular to their sum; where that sum vanishes (through V = 0, straight up) l stays.
+    # Parallel transport: the smallest rotation from vh to new. On lh, perpendicular to vh, it is the reflection in
+    # the plane perpendicular to their sum; where that sum vanishes (through V = 0, straight up) lh stays.
     total = vh + new
     square = dot(total, total)
-    share = jnp.where(square > 1e-8, 2 * dot(l, total) / jnp.maximum(square, 1e-8), 0.0)
-    l = l - total * share  # noqa: E741
-    return where(is_moving, v, new * _SLOWEST), speed, new, unit(l - new * dot(l, new))
+    share = jnp.where(square > 1e-8, 2 * dot(lh, total) / jnp.maximum(square, 1e-8), 0.0)
+    lh = lh - total * share
+    return where(is_moving, v, new * _SLOWEST), speed, new, unit(lh - new * dot(lh, new))
 
 
 def trim(config: Config, frame: Airframe, height: Scalar, speed: Scalar) -> tuple[Scalar, Scalar]:

@@ -1,14 +1,16 @@
 """AeroJAX: two teams of aircraft, one learned, one heuristic, fight in the air."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float, UInt8
 
-from ratiosym.envs.aerojax import observe
+from ratiosym.envs.aerojax import observe, render
 from ratiosym.envs.aerojax.combat import (
     ALIVE,
     COLLIDED,
@@ -150,8 +152,13 @@ class AeroJax:
         )
         return moved, step
 
+    def draw(self, state: State, history: Sequence[State] = ()) -> UInt8[np.ndarray, "height width 3"]:
+        """A picture from above and from the south; ``history``, the states before, gives the trails."""
+        return render.draw(self, state, history)
+
     @property
-    def _types(self) -> tuple[str, ...]:
+    def types(self) -> tuple[str, ...]:
+        """The type of every aircraft, ours first."""
         fighters = ("fighter",) * self.size
         return (self.allies or fighters) + (self.opponents or fighters)
 
@@ -165,7 +172,7 @@ class AeroJax:
 
     def _frame(self, *which: slice) -> Any:
         """The airframes of all aircraft, or of a part of them."""
-        types = self._types[which[0]] if which else self._types
+        types = self.types[which[0]] if which else self.types
         return fleet([self.config.airframes[TYPES.index(kind)] for kind in types])
 
     def script(self, state: AeroState, noise: Array, skill: Array, is_ally: bool) -> Float[Array, "n 3"]:
@@ -235,7 +242,7 @@ class AeroJax:
 
     def _observation(self, state: AeroState, geometry: Geometry, draws: Array) -> Observation:
         n, config = self.size, self.config
-        kinds = observe.kind_numbers(self._types)
+        kinds = observe.kind_numbers(self.types)
         active = state.is_alive[:n]
         bearing = Bearing(
             *(

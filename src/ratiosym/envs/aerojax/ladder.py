@@ -56,7 +56,9 @@ def play(env: AeroJax, keys: Key, ours: Float[Array, "E"], theirs: Float[Array, 
     return jax.lax.while_loop(lambda p: ~p.is_over.all(), body, first).metrics
 
 
-def matches(env: AeroJax, pairs: list[tuple[str, str]], num_episodes: int, seed: int = 0) -> list[dict[str, np.ndarray]]:
+def matches(
+    env: AeroJax, pairs: list[tuple[str, str]], num_episodes: int, seed: int = 0
+) -> list[dict[str, np.ndarray]]:
     """The metrics of every pair (our entrant, theirs), ``num_episodes`` each, all played at once."""
     ours, theirs = (np.repeat([ENTRANTS[pair[i]] for pair in pairs], num_episodes) for i in (0, 1))
     keys = jax.random.split(jax.random.key(seed), len(ours))

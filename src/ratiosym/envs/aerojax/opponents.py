@@ -57,10 +57,10 @@ def decide(
     me = Pilot(Vec.of(own.position), velocity, velocity * (1 / speed), axes(own), speed, load)
 
     wish, is_evading = _fight(me, foes, alive[1], skill)
-    wish = _avoid(me, wish, Vec.of(foes.position), Vec.of(foes.velocity), alive)
     stray = Vec.of(noise) * (_NOISE * (1 - skill) * (skill > 0))
-    wish = _calm(me, wish._replace(direction=unit(wish.direction + stray)), skill)
-    wish, is_saving = _protect(config, me, wish)
+    wish = _calm(config, me, wish._replace(direction=unit(wish.direction + stray)), skill)
+    wish, is_saving, is_clear = _protect(config, me, wish)
+    wish = _avoid(me, wish, Vec.of(foes.position), Vec.of(foes.velocity), alive, is_clear)
 
     # Energy: a slow aircraft that is not in danger turns no harder than it can without slowing down.
     corner = jnp.sqrt(frame.most_g / jnp.maximum(carried, 0.1)) * speed
@@ -111,7 +111,14 @@ def _pick(chosen: Bool[Array, "n m"], vectors: Vec) -> Vec:
     return Vec(*(jnp.sum(jnp.where(chosen, part, 0.0), axis=1) for part in (vectors.x, vectors.y, vectors.z)))
 
 
-def _avoid(me: Pilot, wish: Wish, place: Vec, velocity: Vec, alive: tuple[Bool[Array, "n"], Bool[Array, "n"]]) -> Wish:
+def _avoid(
+    me: Pilot,
+    wish: Wish,
+    place: Vec,
+    velocity: Vec,
+    alive: tuple[Bool[Array, "n"], Bool[Array, "n"]],
+    is_clear: Bool[Array, "n"],
+) -> Wish:
     """Turn away from whoever would come too close within the next seconds, friend or foe."""
     n = me.speed.shape[0]
     away = _join(me.place, place)[None, :] - me.place[:, None]
@@ -126,7 +133,7 @@ def _avoid(me: Pilot, wish: Wish, place: Vec, velocity: Vec, alive: tuple[Bool[A
     right = me.body.right[:, None]
     escape = (closest * (-1.0 / jnp.maximum(miss, 1.0)) + right * jnp.exp(-miss / 30.0)) * weight
     total = Vec(*(jnp.sum(part, axis=1) for part in (escape.x, escape.y, escape.z)))
-    is_avoiding = jnp.any(is_close, axis=1)
+    is_avoiding = jnp.any(is_close, axis=1) & is_clear
     sideways = unit(total - me.heading * dot(total, me.heading), 1e-3)
     direction = where(is_avoiding, unit(me.heading + sideways), wish.direction)
     return wish._replace(direction=direction, urgency=jnp.where(is_avoiding, 4.0, wish.urgency))
@@ -136,57 +143,68 @@ def _join(own: Vec, foes: Vec) -> Vec:
     return Vec(*(jnp.concatenate(pair) for pair in ((own.x, foes.x), (own.y, foes.y), (own.z, foes.z))))
 
 
-def _calm(me: Pilot, wish: Wish, skill: Each) -> Wish:
-    """No steeper dive and no more speed than the pilot can recover from with the load it dares."""
-    steepest = -(0.3 + 0.4 * skill)
-    direction = Vec(wish.direction.x, wish.direction.y, jnp.maximum(wish.direction.z, steepest))
+def _calm(config: Config, me: Pilot, wish: Wish, skill: Each) -> Wish:
+    """No more speed and no steeper dive than the pilot can recover from, less so near ground, wall and ceiling."""
+    room = jnp.clip((config.radius - jnp.sqrt(me.place.x**2 + me.place.y**2)) / 3000.0, 0.2, 1.0)
+    steepest = -(0.3 + 0.4 * skill) * room * jnp.clip((me.place.z - 500.0) / 2500.0, 0.0, 1.0)
+    highest = jnp.clip((config.ceiling - 800.0 - me.place.z) / 2500.0, 0.0, 1.0)
+    direction = Vec(wish.direction.x, wish.direction.y, jnp.clip(wish.direction.z, steepest, highest))
     excess = (me.speed - 220.0 - 130.0 * skill) / 30.0
     return wish._replace(direction=unit(direction), throttle=jnp.minimum(wish.throttle, jnp.clip(1 - excess, 0.0, 1.0)))
 
 
-def _protect(config: Config, me: Pilot, wish: Wish) -> tuple[Wish, Bool[Array, "n"]]:
-    """Away from ground, ceiling and wall while a turn at the allowed load still suffices."""
+def _protect(config: Config, me: Pilot, wish: Wish) -> tuple[Wish, Bool[Array, "n"], Bool[Array, "n"]]:
+    """Away from ground, ceiling and wall while a turn at the allowed load still suffices.
+
+    Also says who is doing so, and who is clear of the ground and the ceiling.
+    """
     load = jnp.maximum(0.8 * me.load, 1.3)
     radius = me.speed * me.speed / GRAVITY  # of a turn at 1 g
     climb = me.heading.z
     across = jnp.sqrt(jnp.maximum(1 - climb * climb, 0.0))
-    bend = jnp.where(climb < 0, 1 - across, 0.0) * radius / (load - 1)
-    sinks = me.place.z < 300.0 + bend - 1.8 * jnp.minimum(me.velocity.z, 0.0)
+    pull_up = radius / (load - 1)
+    bend = jnp.where(climb < 0, 1 - across, 0.0) * pull_up
+    sinks = me.place.z < 400.0 + bend - 2.5 * jnp.minimum(me.velocity.z, 0.0)
     crest = jnp.where(climb > 0, 1 - across, 0.0) * radius / load
-    zooms = me.place.z > config.ceiling - (500.0 + crest + 1.8 * jnp.maximum(me.velocity.z, 0.0))
+    zooms = me.place.z > config.ceiling - (500.0 + crest + 2.5 * jnp.maximum(me.velocity.z, 0.0))
 
     reach = jnp.maximum(jnp.sqrt(me.place.x**2 + me.place.y**2), 1.0)
     outward = Vec(me.place.x / reach, me.place.y / reach, jnp.zeros_like(reach))
     out = dot(me.heading, outward)
     sweep = radius / jnp.sqrt(load * load - 1) * (1 - jnp.sqrt(jnp.maximum(1 - out * out, 0.0)))
-    strays = (out > -0.1) & (reach > config.radius - (300.0 + sweep + 2.0 * jnp.maximum(out, 0.0) * me.speed))
+    # A dive is left first, and that takes room too.
+    need = 300.0 + sweep + jnp.maximum(out, 0.0) * (2.0 * me.speed - pull_up * jnp.minimum(climb, 0.0))
+    strays = (out > -0.1) & (reach > config.radius - need)
+    sinks = sinks | (strays & (climb < -0.3))
 
-    along = me.heading - outward * dot(me.heading, outward)
-    inward = unit(Vec(along.x, along.y, 0.3 * along.z) - outward * 0.7, 1e-3)
+    along = me.heading - outward * out
+    inward = unit(Vec(along.x, along.y, jnp.zeros_like(reach)) - outward * 0.7, 1e-3)
     direction = where(strays, inward, wish.direction)
-    # Straight up or down, without a turn that would cost load; inwards where the wall is near too.
-    level = where(strays, inward, me.heading)
-    level = unit(Vec(level.x, level.y, jnp.zeros_like(reach)), 1e-3)
+    # Straight up or down, with next to no turn, which would cost load.
+    level = Vec(me.heading.x, me.heading.y, jnp.zeros_like(reach)) - outward * jnp.where(strays, 0.3, 0.0)
+    level = unit(level, 1e-3)
     direction = where(sinks, unit(Vec(level.x, level.y, jnp.full_like(reach, 0.4))), direction)
     direction = where(zooms, unit(Vec(level.x, level.y, jnp.full_like(reach, -0.4))), direction)
     throttle = jnp.where(sinks & (me.speed > 200.0), 0.0, wish.throttle)
     is_saving = sinks | zooms | strays
-    return Wish(direction, throttle, jnp.where(is_saving, 4.0, wish.urgency)), is_saving
+    return Wish(direction, throttle, jnp.where(is_saving, 4.0, wish.urgency)), is_saving, ~(sinks | zooms)
 
 
 def _track(
     config: Config, frame: Airframe, own: Flight, me: Pilot, wish: Wish, pressure: Each, thrust: Each
 ) -> Float[Array, "n 3"]:
     """Bank the lift vector into the wanted acceleration (gravity's share included) and pull that much."""
-    vh, l = me.heading, Vec.of(own.lift)  # noqa: E741
+    vh, lh = me.heading, Vec.of(own.lift)
     ahead = dot(vh, wish.direction)
     aside = wish.direction - vh * ahead
     length = jnp.maximum(norm(aside), 1e-4)
     error = jnp.arctan2(length, ahead)
-    turn = aside * (me.speed * wish.urgency * error / length)  # m/s², across the path
+    # m/s², across the path. What gravity takes is left of the load, so that a hard turn does not sink.
+    most = GRAVITY * jnp.sqrt(jnp.maximum(me.load * me.load - 1, 0.04))
+    turn = aside * (jnp.minimum(me.speed * wish.urgency * error, most) / length)
     wanted = turn + Vec(-vh.x * vh.z, -vh.y * vh.z, 1 - vh.z * vh.z) * GRAVITY
-    upward = dot(wanted, l)
-    bank = jnp.arctan2(dot(wanted, cross(vh, l)), upward)
+    upward = dot(wanted, lh)
+    bank = jnp.arctan2(dot(wanted, cross(vh, lh)), upward)
     # Off the wanted plane a pull would lead astray: no more than its part in that plane.
     size = jnp.maximum(norm(wanted), 1e-3)
     pull = jnp.minimum(size, me.load * GRAVITY) * jnp.maximum(upward / size, 0.0)

@@ -1,0 +1,101 @@
+"""The heuristic pilots: even among equals, a ladder of strength, and no danger to themselves."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ratiosym.envs.aerojax.env import dogfight
+from ratiosym.envs.aerojax.ladder import ENTRANTS, interval, matches, play, self_inflicted, table
+from ratiosym.envs.aerojax.opponents import LEVELS
+from ratiosym.envs.teams import get_team
+from tests.envs.aerojax.scenes import ENV, scene, step_2v2
+
+NUM = 256
+
+
+@pytest.fixture(scope="module")
+def results():
+    """Everyone against L4 in 2v2, and one match against random opponents of the task's own skills."""
+    return dict(zip(ENTRANTS, matches(ENV, [(name, "L4") for name in ENTRANTS], NUM), strict=True))
+
+
+def test_stronger_levels_win_more(results):
+    wins = [results[name]["won"].mean() for name in ENTRANTS]
+    assert wins[0] < 0.05  # random
+    assert results["random"]["lost"].mean() > 0.95
+    steps = np.diff([results[name]["won"].mean() for name in ("L1", "L2", "L3", "L4")])
+    assert (steps > -0.05).all()  # 256 episodes: the slow test asks for more
+    assert results["L4"]["won"].mean() > results["L1"]["won"].mean() + 0.2
+
+
+def test_equals_are_even(results):
+    edge = results["L4"]["won"] - results["L4"]["lost"]
+    assert abs(edge.mean()) < 3 * edge.std() / np.sqrt(NUM)
+    assert (results["L4"]["won"] + results["L4"]["lost"]).mean() > 0.8  # few draws
+
+
+def test_pilots_seldom_kill_themselves(results):
+    for name in LEVELS:
+        assert self_inflicted(results[name], 2) < 0.02, name  # the slow test asks for 0.5% of many more
+
+
+def test_random_play_scores_with_the_tasks_starts():
+    """At least 1% of the opponents shot down: sparse rewards, but not none."""
+    num = NUM * len(ENTRANTS)
+    skill = np.random.default_rng(0).uniform(*ENV.config.skill, num)
+    keys = jax.random.split(jax.random.key(5), num)
+    result = play(ENV, keys, jnp.full(num, ENTRANTS["random"]), jnp.asarray(skill, jnp.float32))
+    assert np.asarray(result["kills"]).mean() / 2 > 0.01
+
+
+def test_a_straight_pilot_flies_straight_until_the_wall(key):
+    """It holds course and height, turns before the wall, and goes on."""
+    state = scene([[0, 0, 5000], [0, 2000, 5000], [0, -2000, 5500], [0, -4000, 5500]], [180, 180, 0, 0])
+    act = jax.jit(lambda k, s: act_of(get_team(ENV, "straight").act, k, s))
+    for step in range(300):
+        state, _ = step_2v2()(key, state, act(key, state))
+        if step == 50:
+            np.testing.assert_allclose(state.flight.position[:, 2], [5000, 5000, 5500, 5500], atol=10)
+            np.testing.assert_allclose(state.flight.position[2, 1], -2000, atol=10)
+    assert not np.asarray(state.fate).any()
+    assert (np.linalg.norm(state.flight.position[:, :2], axis=1) < 8000).all()
+
+
+def act_of(act, key, state):
+    return act(key, state, None, ())[0]
+
+
+def test_a_script_aims_at_the_foe(key):
+    """L4 from behind and to the side of a straight flyer: it turns in and shoots it down."""
+    state = scene([[0, 0, 5000], [0, 600, 5000], [1500, 900, 5200], [1500, -900, 4800]], [0, 0, 0, 0])
+    act = jax.jit(lambda k, s: act_of(get_team(ENV, "L4").act, k, s))
+    for _ in range(300):
+        state, outcome = step_2v2()(key, state, act(key, state))
+        if bool(outcome.terminated):
+            break
+    assert float(outcome.metrics["won"]) == 1
+    assert float(outcome.metrics["kills"]) == 2
+
+
+def test_wilsons_interval():
+    low, high = interval(0.5, 100)
+    np.testing.assert_allclose([low, high], [0.4038, 0.5962], atol=1e-3)
+    assert interval(0.0, 50)[0] == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 4, 8])
+def test_the_ladder_of_every_task(size):
+    """2,000 episodes: the mirror even within three standard errors, the ladder monotone, losses below 0.5%."""
+    env, num = dogfight(size), 2000
+    results = dict(zip(ENTRANTS, matches(env, [(name, "L4") for name in ENTRANTS], num), strict=True))
+    edge = results["L4"]["won"] - results["L4"]["lost"]
+    assert abs(edge.mean()) < 3 * edge.std() / np.sqrt(num)
+    wins = [results[name]["won"].mean() for name in ("L1", "L2", "L3", "L4")]
+    assert (np.diff(wins) > 0).all(), wins
+    for name in LEVELS:
+        assert self_inflicted(results[name], size) < 0.005, name
+    assert results["random"]["lost"].mean() > 0.95
+    # The same programs, and a table that says the same.
+    assert f"{results['L1']['lost'].mean():.1%}" in table(env, num)
