@@ -46,7 +46,7 @@ def ours(env: Env, num_envs: int) -> Play:
     def run(key):
         reset_key, starts_key, steps_key = jax.random.split(key, 3)
         state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, num_envs))
-        starts = make_starts(env, starts_key, pool_size(num_envs, NUM_STEPS, env.spec.time_limit))
+        starts = make_starts(env, starts_key, pool_size(env.spec, num_envs, NUM_STEPS))
         keys = jax.random.split(steps_key, NUM_STEPS)
         return jax.lax.scan(step, (state, observation, starts), keys)[1].sum()
 

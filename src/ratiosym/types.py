@@ -68,6 +68,7 @@ class EnvSpec:
     action: Discrete | Continuous
     time_limit: int  # the longest an episode can last, in steps
     metrics: tuple[str, ...] = ()  # names in Step.metrics
+    usual_length: int | None = None  # of an episode, where most end well before the limit: sizes the pool of starts
 
     @property
     def num_actions(self) -> int:

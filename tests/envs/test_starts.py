@@ -1,6 +1,7 @@
 """Ended environments draw their starts from a pool, each its own; the others go on."""
 
 import functools
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -102,11 +103,12 @@ def test_drawn_starts_have_the_environments_own_distribution():
 
 
 @pytest.mark.parametrize(
-    ("num_envs", "num_steps", "time_limit", "expected"),
-    [(4, 8, 8, 16), (4, 8, 7, 32), (4, 9, 8, 20), (4, 8, 1, 32), (3, 8, 16, 6), (5, 1, 1_000_000, 5)],
+    ("num_envs", "num_steps", "time_limit", "usual_length", "expected"),
+    [(4, 8, 8, None, 4), (4, 8, 7, None, 8), (4, 9, 8, None, 8), (4, 8, 8, 2, 16), (3, 8, 16, 5, 6), (5, 1, 999, 9, 5)],
 )
-def test_pool_size_is_for_episodes_of_a_quarter_of_the_limit(num_envs, num_steps, time_limit, expected):
-    assert pool_size(num_envs, num_steps, time_limit) == expected
+def test_pool_size_is_for_episodes_of_the_usual_length(num_envs, num_steps, time_limit, usual_length, expected):
+    spec = replace(ENV.spec, time_limit=time_limit, usual_length=usual_length)
+    assert pool_size(spec, num_envs, num_steps) == expected
     # Enough for ends by the clock: one at once, then one in every ``time_limit`` steps.
     assert expected >= num_envs * len(range(0, num_steps, time_limit))
 
@@ -115,7 +117,7 @@ def test_pool_size_is_for_episodes_of_a_quarter_of_the_limit(num_envs, num_steps
 def connector_play(num_envs=64, num_steps=128, num_starts=None):
     """A real task with early ends under random play: the pool's size; terminal moments and what came next, [ends]."""
     env = make("connector-5x5x3a", agent_ids=False)
-    num_starts = num_starts or pool_size(num_envs, num_steps, env.spec.time_limit)
+    num_starts = num_starts or pool_size(env.spec, num_envs, num_steps)
 
     def step(before, key):
         state, observation, starts = before

@@ -80,6 +80,7 @@ def _check_spec(spec: EnvSpec) -> None:
         "state_size": spec.state_size,
         "time_limit": spec.time_limit,
         "action": spec.action.num_actions if isinstance(spec.action, Discrete) else spec.action.size,
+        "usual_length": 1 if spec.usual_length is None else spec.usual_length,
     }
     for name, size in sizes.items():
         if not isinstance(size, int) or size < 1:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
 from ratiosym.envs.protocol import Env
-from ratiosym.types import Key, Observation, State
+from ratiosym.types import EnvSpec, Key, Observation, State
 
 
 class Starts(NamedTuple):
@@ -30,9 +30,9 @@ def make_starts(env: Env, key: Key, num_starts: int) -> Starts:
     return Starts(state, observation, jnp.zeros((), jnp.int32))
 
 
-def pool_size(num_envs: int, num_steps: int, time_limit: int) -> int:
-    """Starts for ``num_steps`` steps in which an episode lasts a quarter of the time limit. Decision 11."""
-    return num_envs * -(-num_steps // max(1, time_limit // 4))
+def pool_size(spec: EnvSpec, num_envs: int, num_steps: int) -> int:
+    """Starts for ``num_steps`` steps in which episodes last as long as they usually do. Decision 11."""
+    return num_envs * -(-num_steps // (spec.usual_length or spec.time_limit))
 
 
 def begin_where(

@@ -54,7 +54,7 @@ def rollout(
     """``shape.rollout_length`` steps of one group. The critic's carry is left as it was."""
     num_envs = state.is_start.shape[0]
     key, starts_key, steps_key = jax.random.split(state.key, 3)
-    starts = make_starts(env, starts_key, pool_size(num_envs, shape.rollout_length, env.spec.time_limit))
+    starts = make_starts(env, starts_key, pool_size(env.spec, num_envs, shape.rollout_length))
 
     def step(
         before: tuple[RolloutState, Starts], key: Key

@@ -64,6 +64,7 @@ class Smax:
             action=Discrete(library.num_ally_actions),
             time_limit=library.max_steps + 1,  # the library compares its counter before raising it
             metrics=("won", "enemies_killed", "allies_alive"),
+            usual_length=library.max_steps // 2,  # at random 54 steps on 2s3z
         )
 
     def reset(self, key: Key) -> tuple[State, Observation]:

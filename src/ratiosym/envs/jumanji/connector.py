@@ -60,6 +60,7 @@ class Connector:
             action=Discrete(5),
             time_limit=self.library.time_limit,
             metrics=("connected",),
+            usual_length=self.library.time_limit // 4,  # 13 of 25 and 24 of 100 steps at random; fewer once trained
         )
 
     def reset(self, key: Key) -> tuple[State, Observation]:

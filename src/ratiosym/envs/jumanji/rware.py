@@ -81,6 +81,7 @@ class Rware:
             action=Discrete(5),
             time_limit=self.library.time_limit,
             metrics=("deliveries", "collided"),
+            usual_length=self.library.time_limit // 4,  # until two robots collide; at random 96 steps with four robots
         )
 
     def reset(self, key: Key) -> tuple[State, Observation]:
