@@ -11,7 +11,7 @@ from ratiosym.envs.tasks import TASKS, make
 from ratiosym.experiments.presets import PRESETS, preset
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion, option
 from ratiosym.objectives import OBJECTIVES
-from ratiosym.types import Continuous, InputError
+from ratiosym.types import Continuous, EnvSpec, InputError, MissingLibraryError
 
 Flat = tyro.conf.arg(name="")
 
@@ -245,25 +245,28 @@ class Tasks:
         """Print the table."""
         from ratiosym.cli.display import show_tasks
 
-        rows = []
+        rows, missing = [], {}
         for task in TASKS.values():
-            spec = make(task.name, agent_ids=False).spec
-            kind, size = ("discrete", spec.num_actions)
-            if isinstance(spec.action, Continuous):
-                kind, size = ("continuous", spec.action.size)
-            rows.append(
-                {
-                    "task": task.name,
-                    "suite": task.suite,
-                    "num_agents": spec.num_agents,
-                    "action_kind": kind,
-                    "action_size": size,
-                    "observation_size": spec.observation_size,
-                    "state_size": spec.state_size,
-                    "time_limit": spec.time_limit,
-                }
-            )
-        show_tasks(rows, self.json)
+            try:
+                rows.append(
+                    {"task": task.name, "suite": task.suite, **self.sizes(make(task.name, agent_ids=False).spec)}
+                )
+            except MissingLibraryError as error:
+                rows.append({"task": task.name, "suite": task.suite})
+                missing[task.suite] = str(error)
+        show_tasks(rows, list(missing.values()), self.json)
+
+    def sizes(self, spec: EnvSpec) -> dict[str, Any]:
+        """What the table says of one task."""
+        is_continuous = isinstance(spec.action, Continuous)
+        return {
+            "num_agents": spec.num_agents,
+            "action_kind": "continuous" if is_continuous else "discrete",
+            "action_size": spec.action.size if isinstance(spec.action, Continuous) else spec.num_actions,
+            "observation_size": spec.observation_size,
+            "state_size": spec.state_size,
+            "time_limit": spec.time_limit,
+        }
 
 
 @dataclass(frozen=True)

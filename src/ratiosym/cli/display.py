@@ -146,19 +146,24 @@ def show_baselines(task: str, played: dict[str, tuple[Team, Episodes]], referenc
         console.print(f"{name}: {team.about}")
 
 
-def show_tasks(rows: list[dict[str, Any]], as_json: bool) -> None:
-    """The table of tasks."""
+def show_tasks(rows: list[dict[str, Any]], missing: list[str], as_json: bool) -> None:
+    """The table of tasks; those whose library is missing have no sizes, and a line says what to install."""
     if as_json:
         print(json.dumps(rows, indent=2))
         return
-    table = Table(title=f"{len(rows)} tasks", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=f"{len(rows)} tasks", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in ("task", "suite", "agents", "actions", "sees", "state", "steps"):
         table.add_column(name, justify="left" if name in ("task", "suite", "actions") else "right", no_wrap=True)
     for row in rows:
+        if "num_agents" not in row:
+            table.add_row(row["task"], row["suite"])
+            continue
         actions = f"{row['action_size']} {row['action_kind']}"
         numbers = [str(row[name]) for name in ("observation_size", "state_size", "time_limit")]
         table.add_row(row["task"], row["suite"], str(row["num_agents"]), actions, *numbers)
     console.print(table)
+    for line in missing:
+        console.print(line, soft_wrap=True)
     console.print("Sees: numbers each agent observes. State: numbers the critic sees. Steps: the longest episode.")
 
 
