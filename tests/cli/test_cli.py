@@ -21,6 +21,7 @@ from ratiosym.experiments.records import read_json, read_table
 from ratiosym.learning import checkpoint
 from ratiosym.learning.config import Hyperparameters, RunShape, TrustRegion, option
 from ratiosym.objectives import OBJECTIVES
+from ratiosym.types import MissingLibraryError
 from tests.experiments.test_run import BrokenSoon
 from tests.runs import COMMAND, STEPS, TASK, contents, environment, run_command
 
@@ -433,10 +434,22 @@ def test_tasks(ask):
     assert all(name in text for name in TASKS)
 
 
+def test_tasks_without_a_library(ask, monkeypatch):
+    def fail():
+        raise MissingLibraryError("Task 'other-1' needs the library other. Install it with: pip install other")
+
+    monkeypatch.setitem(TASKS, "other-1", Task("other-1", "other", fail))
+    text = ask("tasks")
+    assert re.search(r"other-1 +other *\n", text)
+    assert re.search(r"mpe-spread-3ag +mpe +3 ", text)
+    assert "Task 'other-1' needs the library other. Install it with: pip install other\n" in text
+    assert json.loads(ask("tasks", "--json"))[-1] == {"task": "other-1", "suite": "other"}
+
+
 def test_tasks_for_programs(ask):
     rows = json.loads(ask("tasks", "--json"))
     assert [row["task"] for row in rows] == list(TASKS)
-    assert rows[0] == {
+    assert rows[list(TASKS).index("mpe-spread-3ag")] == {
         "task": "mpe-spread-3ag",
         "suite": "mpe",
         "num_agents": 3,
