@@ -26,7 +26,7 @@ def play(env: Env, num_envs: int, key: Key) -> jax.Array:
     spec = env.spec
     reset_key, starts_key, steps_key = jax.random.split(key, 3)
     state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, num_envs))
-    starts = make_starts(env, starts_key, pool_size(num_envs, NUM_STEPS, spec.time_limit))
+    starts = make_starts(env, starts_key, pool_size(spec, num_envs, NUM_STEPS))
 
     def step(before, key):
         state, observation, starts = before

@@ -79,7 +79,7 @@ def test_without_thrust_and_drag_energy_is_kept_to_rounding():
 
 def test_energy_changes_at_the_rate_of_the_excess_power():
     throttle = np.linspace(0, 1, NUM)
-    aileron, elevator = 0.3 * wild_controls(1)
+    aileron, elevator = 0.2 * wild_controls(1)
     first = start(250.0, throttle=throttle)
     flights = simulate(first, aileron, elevator, throttle)
 
@@ -90,7 +90,8 @@ def test_energy_changes_at_the_rate_of_the_excess_power():
     gained = (energy(flights)[299] - energy(flights)[0]) / (299 * 0.1)
     Ps = power(flights)[:300]
     mean = 0.5 * (Ps[1:] + Ps[:-1]).mean(axis=0)
-    np.testing.assert_allclose(gained, mean, atol=0.01 * np.abs(Ps).mean())
+    assert np.abs(mean).max() > 50  # W/kg: it did gain and lose
+    assert (np.abs(gained - mean) < 0.005 * np.abs(Ps).mean(axis=0)).all()
 
 
 def test_trim_holds_for_thirty_seconds_hands_off():
@@ -155,9 +156,9 @@ def test_a_hard_pull_stops_at_nine_g_and_a_push_at_minus_three():
     flights = simulate(start(V, 6000.0, bank=np.where(pull > 0, 80 * RAD, 0.0)), 0.0, pull[None], 1.0)
     L, _, T = oracle.forces(flights.position[:60, :, 2], speed(flights)[:60], flights.alpha[:60], 1.0)
     load = (L + T * np.sin(flights.alpha[:60])) / (oracle.MASS * GRAVITY)
-    assert load.max() < 9.0 * 1.01  # the limit lags by a substep
+    assert load.max() < 9.0 * 1.02  # the limit lags by a substep
     assert load.max() > 8.9
-    assert load.min() > -3.0 * 1.01
+    assert load.min() > -3.0 * 1.02
     assert load.min() < -2.9
     assert (flights.alpha <= 28.001 * RAD).all()
     assert (flights.alpha >= -10.001 * RAD).all()
@@ -179,8 +180,10 @@ def test_best_glide():
         / (oracle.density(5000.0) * oracle.AREA * oracle.lift_coefficient(a[best]))
     )
     flights = simulate(start(V, 5000.0, a[best], 0.0, gamma=-slope))
-    way = flights.position[-1, 0] - flights.position[0, 0]
-    np.testing.assert_allclose(-way[1] / way[2], ratio[best], rtol=0.02)
+    way = flights.position[-1, 0, 1] - flights.position[0, 0, 1]
+    # The air thickens on the way down and the glider slows: what is spent is height and speed.
+    spent = (energy(flights)[0, 0] - energy(flights)[-1, 0]) / GRAVITY
+    np.testing.assert_allclose(way / spent, ratio[best], rtol=0.01)
 
 
 def test_stall():

@@ -1,1 +1,7 @@
 """AeroJAX: three-dimensional air combat after the paper's appendix. ``docs/aerojax.md`` describes it."""
+
+from ratiosym.envs.aerojax.config import PRESETS, TYPES, Airframe, Cone, Config
+from ratiosym.envs.aerojax.env import AeroJax, dogfight
+from ratiosym.envs.aerojax.render import acmi
+
+__all__ = ["PRESETS", "TYPES", "AeroJax", "Airframe", "Cone", "Config", "acmi", "dogfight"]

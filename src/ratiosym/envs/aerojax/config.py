@@ -33,6 +33,53 @@ class Cone:
     depth: float  # m
 
 
+@dataclass(frozen=True)
+class Script:
+    """How the heuristic pilots fly. ``s`` is a pilot's skill, from 0 to 1."""
+
+    # What skill gives
+    load: tuple[float, float] = (0.3, 0.7)  # of the airframe's most: first + second s
+    noise: float = 0.6  # rad, aiming error at s = 0; falls to 0 at s = 1
+    urgency: tuple[float, float] = (1.0, 1.5)  # 1/s, turn rate for each radian of error: first + second s
+    steepest: tuple[float, float] = (0.3, 0.4)  # sine of the steepest dive that is wished for
+    fastest: tuple[float, float] = (230.0, 60.0)  # m/s, above which the throttle closes
+    lead_skill: float = 0.75  # from here on pilots lead and break
+    energy_skill: float = 1.0  # from here on they save energy
+
+    # Pursuit
+    turn_weight: float = 1.5  # a foe's distance counts times this less the cosine to it
+    lead_range: float = 700.0  # m, beyond which a pilot aims ahead: by distance over lead_speed, at most lead_time
+    lead_speed: float = 700.0  # m/s
+    lead_time: float = 2.0  # s
+    chase_range: float = 900.0  # m, behind a foe, within which speed is matched
+    chase_distance: float = 350.0  # m, that is aimed for
+    chase_gain: float = 0.1  # 1/s, wanted closing speed for each metre
+    overshoot_rate: float = 0.12  # 1/s, of closing over distance: above it, aim behind
+    lag_time: float = 0.6  # s
+    throttle_band: float = 40.0  # m/s, from closed to open
+    cruise: float = 220.0  # m/s, of a pilot that flies straight
+
+    # Breaks, collisions, edges
+    threat_range: float = 2500.0  # m
+    threat_angle: float = 35.0  # degrees, off the foe's nose
+    answer_angle: float = 60.0  # degrees: a foe less off the own nose is fought, not fled
+    break_urgency: float = 3.0  # 1/s
+    save_urgency: float = 4.0  # 1/s, away from collisions and edges
+    avoid_time: float = 3.0  # s, looked ahead
+    avoid_range: float = 1500.0  # m
+    avoid_miss: tuple[float, float] = (100.0, 30.0)  # m, and more for each second ahead
+    floor: float = 400.0  # m, left over by a pull-up
+    roof: float = 500.0  # m, likewise below the ceiling
+    wall: float = 600.0  # m, likewise before the wall
+    reserve: float = 0.8  # share of the load that is counted on near the edges
+    reaction: float = 2.5  # s, of sinking or climbing before the nose comes round
+    wall_reaction: float = 2.0  # s
+    shallow: float = 0.3  # sine of a dive that may be left in a turn
+    room: float = 3000.0  # m from the wall, within which dives get shallower
+    depth: float = 2500.0  # m above 500 and below the ceiling, likewise for dives and climbs
+    slow_share: float = 0.75  # of the corner speed, below which energy is saved
+
+
 def _airframes() -> tuple[Airframe, ...]:
     heavy = Airframe(22e3, 56.0, 190e3, drag=0.022, roll_rate=radians(90.0), alpha_rate=radians(18.0), most_g=7.0)
     interceptor = Airframe(14e3, 30.0, 190e3, drag=0.018, roll_rate=radians(120.0), most_g=7.5)
@@ -96,6 +143,7 @@ class Config:
 
     # Opponents
     skill: tuple[float, float] = (0.25, 0.75)  # uniform, one draw an opponent at reset
+    script: Script = Script()
 
     @property
     def decision(self) -> float:

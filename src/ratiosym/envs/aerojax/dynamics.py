@@ -180,7 +180,9 @@ def substep(config: Config, frame: Airframe, flight: Flight, controls: Controls,
     lift = per_mass * lift_coefficient(config, frame, alpha)
     drag = per_mass * drag_coefficient(config, frame, alpha, around.mach)
     alpha_sine, alpha_cosine = sin_cos(alpha)
-    along = (thrust / frame.mass * alpha_cosine - drag) / (1 + dt * drag / speed)
+    # Drag in the middle of the substep: its speed differs by what this force and gravity do in half the time.
+    stiffness = dt * drag / speed
+    along = (thrust / frame.mass * alpha_cosine - drag + stiffness * GRAVITY * vh.z) / (1 + stiffness)
 
     v1, speed1, vh1, lh = _kick(v, vh, lh, along, half)
     growth = speed1 / speed  # of the speed until the middle; lift grows with its square

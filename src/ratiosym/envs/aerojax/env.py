@@ -93,6 +93,7 @@ class AeroJax:
             action=Continuous(3),
             time_limit=self.config.time_limit,
             metrics=METRICS,
+            usual_length=max(1, self.config.time_limit // 3),  # at random 190 steps in 2v2
         )
 
     def against(self, level: str) -> "AeroJax":

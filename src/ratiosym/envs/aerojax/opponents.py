@@ -4,13 +4,14 @@ A pilot wishes for a direction of flight: at its target, away from a collision, 
 turns the wish into aileron, elevator and throttle. What it may use depends on its skill, from 0 to 1.
 """
 
+from math import cos, radians
 from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ratiosym.envs.aerojax.config import GRAVITY, Airframe, Config
-from ratiosym.envs.aerojax.dynamics import Axes, Flight, air, alpha_for, axes
+from ratiosym.envs.aerojax.config import GRAVITY, Airframe, Config, Script
+from ratiosym.envs.aerojax.dynamics import Air, Axes, Flight, air, alpha_for, axes
 from ratiosym.envs.aerojax.vectors import Vec, cross, dot, norm, unit, where
 
 LEVELS: dict[str, float] = {"straight": 0.0, "L1": 0.2, "L2": 0.5, "L3": 0.75, "L4": 1.0}
@@ -38,6 +39,14 @@ class Wish(NamedTuple):
     urgency: Each  # 1/s, wanted turn rate for each radian of error
 
 
+class Danger(NamedTuple):
+    """What a pilot is too close to, [n]."""
+
+    ground: Bool[Array, "n"]
+    ceiling: Bool[Array, "n"]
+    wall: Bool[Array, "n"]
+
+
 def decide(
     config: Config,
     frame: Airframe,
@@ -47,152 +56,186 @@ def decide(
     skill: Each,
     noise: Float[Array, "n 3"],
 ) -> Float[Array, "n 3"]:
-    """Actions of one team. ``alive`` is of (own, foes); ``noise`` is uniform in (-1, 1)."""
+    """Actions of one team. ``alive`` is of (own, foes); ``noise`` is uniform in (-1, 1). Decision 47."""
+    script = config.script
     velocity = Vec.of(own.velocity)
     speed = jnp.maximum(norm(velocity), 1.0)
     around = air(config, own.position[:, 2], speed)
-    thrust = frame.thrust * around.thrust_share
     carried = around.pressure * frame.wing_area * _MOST_LIFT / (frame.mass * GRAVITY)
-    load = jnp.minimum(frame.most_g * (0.35 + 0.65 * skill), carried)
+    load = jnp.minimum(frame.most_g * _by_skill(script.load, skill), carried)
     me = Pilot(Vec.of(own.position), velocity, velocity * (1 / speed), axes(own), speed, load)
 
-    wish, is_evading = _fight(me, foes, alive[1], skill)
-    stray = Vec.of(noise) * (_NOISE * (1 - skill) * (skill > 0))
+    wish, is_evading = _fight(script, me, foes, alive[1], skill)
+    stray = Vec.of(noise) * (script.noise * (1 - skill) * (skill > 0))
     wish = _calm(config, me, wish._replace(direction=unit(wish.direction + stray)), skill)
-    wish, is_saving, is_clear = _protect(config, me, wish)
-    wish = _avoid(me, wish, Vec.of(foes.position), Vec.of(foes.velocity), alive, is_clear)
-
-    # Energy: a slow aircraft that is not in danger turns no harder than it can without slowing down.
-    corner = jnp.sqrt(frame.most_g / jnp.maximum(carried, 0.1)) * speed
-    drag_left = thrust / jnp.maximum(around.pressure * frame.wing_area, 1.0) - frame.drag
-    sustained = jnp.sqrt(jnp.maximum(drag_left, 0.0) / frame.induced_drag) / _MOST_LIFT * carried
-    is_thrifty = (skill >= LEVELS["L4"]) & (speed < 0.75 * corner) & ~is_evading & ~is_saving
-    me = me._replace(load=jnp.where(is_thrifty, jnp.minimum(load, jnp.maximum(sustained, 1.5)), load))
-    return _track(config, frame, own, me, wish, around.pressure, thrust)
+    danger = _danger(config, me)
+    wish = _protect(script, me, wish, danger)
+    is_level = ~(danger.ground | danger.ceiling)
+    wish = _avoid(script, me, wish, (Vec.of(foes.position), Vec.of(foes.velocity)), alive, is_level)
+    may_save = (skill >= script.energy_skill) & ~is_evading & is_level & ~danger.wall
+    me = me._replace(load=_thrifty(config, frame, me, around, carried, may_save))
+    return _track(config, frame, own, me, wish, around)
 
 
-_NOISE = 0.35  # rad, aiming error of a pilot without skill
+def _by_skill(pair: tuple[float, float], skill: Each) -> Each:
+    return pair[0] + pair[1] * skill
 
 
-def _fight(me: Pilot, foes: Flight, alive: Bool[Array, "n"], skill: Each) -> tuple[Wish, Bool[Array, "n"]]:
+def _fight(
+    script: Script, me: Pilot, foes: Flight, alive: Bool[Array, "n"], skill: Each
+) -> tuple[Wish, Bool[Array, "n"]]:
     """Pursue the nearest foe that is in front; break into a foe that has me before its nose."""
     away = Vec.of(foes.position)[None, :] - me.place[:, None]
     distance = jnp.maximum(norm(away), 1.0)
     sight = away * (1 / distance)
     facing = dot(me.body.nose[:, None], sight)
-    score = jnp.where(alive[None, :], distance * (1.5 - facing), jnp.inf)
+    score = jnp.where(alive[None, :], distance * (script.turn_weight - facing), jnp.inf)
     threat = -dot(axes(foes).nose[None, :], sight)  # cosine of the angle from its nose to me
-    is_threat = (distance < 2500.0) & (threat > 0.82) & (facing < 0.5) & alive[None, :]
-    is_skilled = skill >= LEVELS["L3"]
+    is_threat = (threat > cos(radians(script.threat_angle))) & (facing < cos(radians(script.answer_angle)))
+    is_threat = is_threat & (distance < script.threat_range) & alive[None, :]
+    is_skilled = skill >= script.lead_skill
     is_evading = jnp.any(is_threat, axis=1) & is_skilled
     score = jnp.where(is_evading[:, None], jnp.where(is_threat, distance, jnp.inf), score)
 
     chosen = jnp.argmin(score, axis=1)[:, None] == jnp.arange(alive.shape[0])[None, :]
     away, distance = _pick(chosen, away), jnp.sum(jnp.where(chosen, distance, 0.0), axis=1)
     course = _pick(chosen, Vec.of(foes.velocity)[None, :])
-    closing = -dot(course - me.velocity, away) / distance
-    is_behind = dot(course, me.heading) > 0.5 * norm(course)
-    is_overshooting = is_behind & (distance < 900.0) & (closing > 0.12 * distance) & ~is_evading
-    leads = is_skilled & (distance > 700.0) & ~is_evading
-    ahead = jnp.where(is_overshooting, -0.6, jnp.where(leads, jnp.minimum(distance / 700.0, 2.0), 0.0))
-    pursuit = unit(away + course * ahead)
+    wish = _pursue(script, me, away, distance, course, is_skilled & ~is_evading, is_evading)
+    urgency = jnp.where(is_evading, script.break_urgency, _by_skill(script.urgency, skill))
 
-    level = unit(Vec(me.heading.x, me.heading.y, jnp.zeros_like(me.speed)), 1e-3)
     is_fighting = skill > 0
-    direction = where(is_fighting, pursuit, level)
-    wanted = norm(course) + 0.1 * (distance - 350.0)
-    chase = jnp.clip(0.5 + (wanted - me.speed) / 40.0, 0.0, 1.0)
-    throttle = jnp.where(is_behind & (distance < 900.0) & ~is_evading, chase, 1.0)
-    throttle = jnp.where(is_fighting, throttle, jnp.clip(0.2 + (220.0 - me.speed) / 40.0, 0.0, 1.0))
-    return Wish(direction, throttle, jnp.where(is_evading, 3.0, 1.0 + 1.5 * skill)), is_evading & is_fighting
+    level = unit(Vec(me.heading.x, me.heading.y, jnp.zeros_like(me.speed)), 1e-3)
+    cruise = jnp.clip(0.2 + (script.cruise - me.speed) / script.throttle_band, 0.0, 1.0)
+    direction = where(is_fighting, wish.direction, level)
+    return Wish(direction, jnp.where(is_fighting, wish.throttle, cruise), urgency), is_evading & is_fighting
+
+
+def _pursue(
+    script: Script,
+    me: Pilot,
+    away: Vec,
+    distance: Each,
+    course: Vec,
+    may_lead: Bool[Array, "n"],
+    breaks: Bool[Array, "n"],
+) -> Wish:
+    """Ahead of a far target, at a near one, behind one that is being overshot; at its speed close behind it."""
+    closing = -dot(course - me.velocity, away) / distance
+    is_behind = (dot(course, me.heading) > 0.5 * norm(course)) & (distance < script.chase_range) & ~breaks
+    overshoots = is_behind & (closing > script.overshoot_rate * distance)
+    lead = jnp.minimum(distance / script.lead_speed, script.lead_time)
+    ahead = jnp.where(may_lead & (distance > script.lead_range), lead, 0.0)
+    ahead = jnp.where(overshoots, -script.lag_time, ahead)
+    wanted = norm(course) + script.chase_gain * (distance - script.chase_distance)
+    chase = jnp.clip(0.5 + (wanted - me.speed) / script.throttle_band, 0.0, 1.0)
+    return Wish(unit(away + course * ahead), jnp.where(is_behind, chase, 1.0), jnp.ones_like(distance))
 
 
 def _pick(chosen: Bool[Array, "n m"], vectors: Vec) -> Vec:
     return Vec(*(jnp.sum(jnp.where(chosen, part, 0.0), axis=1) for part in (vectors.x, vectors.y, vectors.z)))
 
 
+def _calm(config: Config, me: Pilot, wish: Wish, skill: Each) -> Wish:
+    """No more speed and no steeper dive than the pilot can recover from, less so near ground, wall and ceiling."""
+    script = config.script
+    room = jnp.clip((config.radius - _reach(me)) / script.room, 0.2, 1.0)
+    below = jnp.clip((me.place.z - 500.0) / script.depth, 0.0, 1.0)
+    above = jnp.clip((config.ceiling - 500.0 - me.place.z) / script.depth, 0.0, 1.0)
+    z = jnp.clip(wish.direction.z, -_by_skill(script.steepest, skill) * room * below, above)
+    excess = (me.speed - _by_skill(script.fastest, skill)) / script.throttle_band
+    throttle = jnp.minimum(wish.throttle, jnp.clip(1 - excess, 0.0, 1.0))
+    return wish._replace(direction=unit(Vec(wish.direction.x, wish.direction.y, z)), throttle=throttle)
+
+
+def _reach(me: Pilot) -> Each:
+    """Metres from the arena's axis."""
+    return jnp.maximum(jnp.sqrt(me.place.x * me.place.x + me.place.y * me.place.y), 1.0)
+
+
+def _danger(config: Config, me: Pilot) -> Danger:
+    """Where a turn at the allowed load, begun now, would only just suffice."""
+    script = config.script
+    load = jnp.maximum(script.reserve * me.load, 1.3)
+    radius = me.speed * me.speed / GRAVITY  # of a turn at 1 g
+    climb = me.heading.z
+    arc = 1 - jnp.sqrt(jnp.maximum(1 - climb * climb, 0.0))  # height of the turn to level flight, in radii
+    pull_up = radius / (load - 1)
+    sinking, rising = jnp.minimum(me.velocity.z, 0.0), jnp.maximum(me.velocity.z, 0.0)
+    ground = me.place.z < script.floor + jnp.where(climb < 0, arc, 0.0) * pull_up - script.reaction * sinking
+    crest = jnp.where(climb > 0, arc, 0.0) * radius / load
+    ceiling = me.place.z > config.ceiling - (script.roof + crest + script.reaction * rising)
+
+    reach = _reach(me)
+    out = (me.heading.x * me.place.x + me.heading.y * me.place.y) / reach
+    sweep = radius / jnp.sqrt(load * load - 1) * (1 - jnp.sqrt(jnp.maximum(1 - out * out, 0.0)))
+    # A dive is left first, and that takes room too.
+    way = script.wall_reaction * me.speed - pull_up * jnp.minimum(climb, 0.0)
+    wall = (out > -0.1) & (reach > config.radius - (script.wall + 1.2 * sweep + jnp.maximum(out, 0.0) * way))
+    return Danger(ground | (wall & (climb < -script.shallow)), ceiling, wall)
+
+
+def _protect(script: Script, me: Pilot, wish: Wish, danger: Danger) -> Wish:
+    """Away from ground, ceiling and wall."""
+    zero = jnp.zeros_like(me.speed)
+    reach = _reach(me)
+    outward = Vec(me.place.x / reach, me.place.y / reach, zero)
+    along = me.heading - outward * dot(me.heading, outward)
+    inward = unit(Vec(along.x, along.y, zero) - outward * 0.7, 1e-3)
+    direction = where(danger.wall, inward, wish.direction)
+    # Out of a steep dive straight up, with next to no turn, which would cost load; else up and inwards at once.
+    ahead = Vec(me.heading.x, me.heading.y, zero) - outward * jnp.where(danger.wall, 0.3, 0.0)
+    level = where(danger.wall & (me.heading.z >= -script.shallow), inward, unit(ahead, 1e-3))
+    direction = where(danger.ground, unit(Vec(level.x, level.y, zero + 0.4)), direction)
+    direction = where(danger.ceiling, unit(Vec(level.x, level.y, zero - 0.4)), direction)
+    throttle = jnp.where(danger.ground & (me.speed > 200.0), 0.0, wish.throttle)
+    urgency = jnp.where(danger.ground | danger.ceiling | danger.wall, script.save_urgency, wish.urgency)
+    return Wish(direction, throttle, urgency)
+
+
 def _avoid(
+    script: Script,
     me: Pilot,
     wish: Wish,
-    place: Vec,
-    velocity: Vec,
+    foes: tuple[Vec, Vec],
     alive: tuple[Bool[Array, "n"], Bool[Array, "n"]],
-    is_clear: Bool[Array, "n"],
+    may_avoid: Bool[Array, "n"],
 ) -> Wish:
-    """Turn away from whoever would come too close within the next seconds, friend or foe."""
+    """Turn away from whoever would come too close within the next seconds, friend or foe (places, velocities)."""
     n = me.speed.shape[0]
-    away = _join(me.place, place)[None, :] - me.place[:, None]
-    drift = _join(me.velocity, velocity)[None, :] - me.velocity[:, None]
-    when = jnp.clip(-dot(away, drift) / jnp.maximum(dot(drift, drift), 1.0), 0.0, 3.0)
+    away = _join(me.place, foes[0])[None, :] - me.place[:, None]
+    drift = _join(me.velocity, foes[1])[None, :] - me.velocity[:, None]
+    when = jnp.clip(-dot(away, drift) / jnp.maximum(dot(drift, drift), 1.0), 0.0, script.avoid_time)
     closest = away + drift * when
     miss = norm(closest)
-    is_close = (miss < 100.0 + 30.0 * when) & (norm(away) < 1500.0) & jnp.concatenate(alive)[None, :]
-    is_close = is_close & ~jnp.eye(n, 2 * n, dtype=bool)
+    is_close = (miss < _by_skill(script.avoid_miss, when)) & (norm(away) < script.avoid_range)
+    is_close = is_close & jnp.concatenate(alive)[None, :] & ~jnp.eye(n, 2 * n, dtype=bool)
     weight = jnp.where(is_close, 1.0 / (0.3 + when), 0.0)
     # Away from where the other will be. Straight at each other both turn right.
     right = me.body.right[:, None]
     escape = (closest * (-1.0 / jnp.maximum(miss, 1.0)) + right * jnp.exp(-miss / 30.0)) * weight
     total = Vec(*(jnp.sum(part, axis=1) for part in (escape.x, escape.y, escape.z)))
-    is_avoiding = jnp.any(is_close, axis=1) & is_clear
+    is_avoiding = jnp.any(is_close, axis=1) & may_avoid
     sideways = unit(total - me.heading * dot(total, me.heading), 1e-3)
     direction = where(is_avoiding, unit(me.heading + sideways), wish.direction)
-    return wish._replace(direction=direction, urgency=jnp.where(is_avoiding, 4.0, wish.urgency))
+    return wish._replace(direction=direction, urgency=jnp.where(is_avoiding, script.save_urgency, wish.urgency))
 
 
 def _join(own: Vec, foes: Vec) -> Vec:
     return Vec(*(jnp.concatenate(pair) for pair in ((own.x, foes.x), (own.y, foes.y), (own.z, foes.z))))
 
 
-def _calm(config: Config, me: Pilot, wish: Wish, skill: Each) -> Wish:
-    """No more speed and no steeper dive than the pilot can recover from, less so near ground, wall and ceiling."""
-    room = jnp.clip((config.radius - jnp.sqrt(me.place.x**2 + me.place.y**2)) / 3000.0, 0.2, 1.0)
-    steepest = -(0.3 + 0.4 * skill) * room * jnp.clip((me.place.z - 500.0) / 2500.0, 0.0, 1.0)
-    highest = jnp.clip((config.ceiling - 800.0 - me.place.z) / 2500.0, 0.0, 1.0)
-    direction = Vec(wish.direction.x, wish.direction.y, jnp.clip(wish.direction.z, steepest, highest))
-    excess = (me.speed - 220.0 - 130.0 * skill) / 30.0
-    return wish._replace(direction=unit(direction), throttle=jnp.minimum(wish.throttle, jnp.clip(1 - excess, 0.0, 1.0)))
+def _thrifty(
+    config: Config, frame: Airframe, me: Pilot, around: Air, carried: Each, may_save: Bool[Array, "n"]
+) -> Each:
+    """The load; well below the corner speed no more than thrust sustains, where a pilot may save energy."""
+    corner = jnp.sqrt(frame.most_g / jnp.maximum(carried, 0.1)) * me.speed
+    full = frame.thrust * around.thrust_share / jnp.maximum(around.pressure * frame.wing_area, 1.0)
+    sustained = jnp.sqrt(jnp.maximum(full - frame.drag, 0.0) / frame.induced_drag) / _MOST_LIFT * carried
+    is_slow = may_save & (me.speed < config.script.slow_share * corner)
+    return jnp.where(is_slow, jnp.minimum(me.load, jnp.maximum(sustained, 1.5)), me.load)
 
 
-def _protect(config: Config, me: Pilot, wish: Wish) -> tuple[Wish, Bool[Array, "n"], Bool[Array, "n"]]:
-    """Away from ground, ceiling and wall while a turn at the allowed load still suffices.
-
-    Also says who is doing so, and who is clear of the ground and the ceiling.
-    """
-    load = jnp.maximum(0.8 * me.load, 1.3)
-    radius = me.speed * me.speed / GRAVITY  # of a turn at 1 g
-    climb = me.heading.z
-    across = jnp.sqrt(jnp.maximum(1 - climb * climb, 0.0))
-    pull_up = radius / (load - 1)
-    bend = jnp.where(climb < 0, 1 - across, 0.0) * pull_up
-    sinks = me.place.z < 400.0 + bend - 2.5 * jnp.minimum(me.velocity.z, 0.0)
-    crest = jnp.where(climb > 0, 1 - across, 0.0) * radius / load
-    zooms = me.place.z > config.ceiling - (500.0 + crest + 2.5 * jnp.maximum(me.velocity.z, 0.0))
-
-    reach = jnp.maximum(jnp.sqrt(me.place.x**2 + me.place.y**2), 1.0)
-    outward = Vec(me.place.x / reach, me.place.y / reach, jnp.zeros_like(reach))
-    out = dot(me.heading, outward)
-    sweep = radius / jnp.sqrt(load * load - 1) * (1 - jnp.sqrt(jnp.maximum(1 - out * out, 0.0)))
-    # A dive is left first, and that takes room too.
-    need = 300.0 + sweep + jnp.maximum(out, 0.0) * (2.0 * me.speed - pull_up * jnp.minimum(climb, 0.0))
-    strays = (out > -0.1) & (reach > config.radius - need)
-    sinks = sinks | (strays & (climb < -0.3))
-
-    along = me.heading - outward * out
-    inward = unit(Vec(along.x, along.y, jnp.zeros_like(reach)) - outward * 0.7, 1e-3)
-    direction = where(strays, inward, wish.direction)
-    # Straight up or down, with next to no turn, which would cost load.
-    level = Vec(me.heading.x, me.heading.y, jnp.zeros_like(reach)) - outward * jnp.where(strays, 0.3, 0.0)
-    level = unit(level, 1e-3)
-    direction = where(sinks, unit(Vec(level.x, level.y, jnp.full_like(reach, 0.4))), direction)
-    direction = where(zooms, unit(Vec(level.x, level.y, jnp.full_like(reach, -0.4))), direction)
-    throttle = jnp.where(sinks & (me.speed > 200.0), 0.0, wish.throttle)
-    is_saving = sinks | zooms | strays
-    return Wish(direction, throttle, jnp.where(is_saving, 4.0, wish.urgency)), is_saving, ~(sinks | zooms)
-
-
-def _track(
-    config: Config, frame: Airframe, own: Flight, me: Pilot, wish: Wish, pressure: Each, thrust: Each
-) -> Float[Array, "n 3"]:
+def _track(config: Config, frame: Airframe, own: Flight, me: Pilot, wish: Wish, around: Air) -> Float[Array, "n 3"]:
     """Bank the lift vector into the wanted acceleration (gravity's share included) and pull that much."""
     vh, lh = me.heading, Vec.of(own.lift)
     ahead = dot(vh, wish.direction)
@@ -208,7 +251,8 @@ def _track(
     # Off the wanted plane a pull would lead astray: no more than its part in that plane.
     size = jnp.maximum(norm(wanted), 1e-3)
     pull = jnp.minimum(size, me.load * GRAVITY) * jnp.maximum(upward / size, 0.0)
-    alpha = alpha_for(config, frame, pull * frame.mass, pressure, wish.throttle * thrust)
+    thrust = wish.throttle * frame.thrust * around.thrust_share
+    alpha = alpha_for(config, frame, pull * frame.mass, around.pressure, thrust)
     aileron = bank / (frame.roll_rate * 2 * config.decision)
     elevator = (alpha - own.alpha) / (frame.alpha_rate * config.decision)
     return jnp.clip(jnp.stack([aileron, elevator, 2 * wish.throttle - 1], axis=-1), -1.0, 1.0)
