@@ -11,6 +11,13 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 start_jax()  # as the command line does, so that processes which tests start find their programs compiled
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forget_programs():
+    """Compiled programs go with their module: a process can map only so many pieces of memory (vm.max_map_count)."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def key():
     return jax.random.key(0)
