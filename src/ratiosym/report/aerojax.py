@@ -98,7 +98,7 @@ def glide_figure(path: str | os.PathLike[str]) -> Figure:
         axis = figure.subplots()
         axis.plot(np.degrees(alpha), _lift(alpha) / _drag(alpha), color=_COLOURS[0], label="solved")
         axis.plot(np.degrees(marks), _flown_glide(marks), "o", color=_COLOURS[1], markersize=4, label="flown")
-        axis.set(xlabel="angle of attack (°)", ylabel="way for height", title="glide, 5 km")
+        axis.set(xlabel="angle of attack (°)", ylabel="way for energy height", title="glide, 5 km")
         axis.legend()
         _save(figure, path)
     return figure
@@ -216,14 +216,18 @@ def _flown_rate(height: float, speed: Numbers, alpha: Numbers, load: Numbers) ->
 
 
 def _flown_glide(alpha: Numbers) -> Numbers:
-    """Way over height lost in a minute without thrust, from the steady glide at that angle of attack."""
+    """Way over energy height lost in a minute without thrust, from the steady glide at that angle of attack.
+
+    Energy height, V²/2g + z: in thickening air a glider slows down, and that carries it too.
+    """
     ratio = _lift(alpha) / _drag(alpha)
     slope = -np.arctan(1 / ratio)
     density = _CONFIG.density * np.exp(-5000.0 / _CONFIG.scale_height)
     speed = np.sqrt(2 * _FIGHTER.mass * GRAVITY * np.cos(slope) / (density * _FIGHTER.wing_area * _lift(alpha)))
     flights = _fly(_level(5000.0, speed, alpha, slope=slope), 60.0)
-    way = flights.position[-1] - flights.position[0]
-    return -way[:, 0] / way[:, 2]
+    way = flights.position[-1, :, 0] - flights.position[0, :, 0]
+    spent = [_energy(jax.tree.map(lambda leaf, i=i: leaf[:, i : i + 1], flights)) for i in range(len(alpha))]
+    return np.array([w * GRAVITY / (e[0] - e[-1]) for w, e in zip(way, spent, strict=True)])
 
 
 def _wild_flight() -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:

@@ -41,7 +41,7 @@ class Script:
     load: tuple[float, float] = (0.3, 0.7)  # of the airframe's most: first + second s
     noise: float = 0.6  # rad, aiming error at s = 0; falls to 0 at s = 1
     urgency: tuple[float, float] = (1.0, 1.5)  # 1/s, turn rate for each radian of error: first + second s
-    steepest: tuple[float, float] = (0.3, 0.4)  # sine of the steepest dive that is wished for
+    steepest: tuple[float, float] = (0.2, 0.5)  # sine of the steepest dive that is wished for
     fastest: tuple[float, float] = (230.0, 60.0)  # m/s, above which the throttle closes
     lead_skill: float = 0.75  # from here on pilots lead and break
     energy_skill: float = 1.0  # from here on they save energy
@@ -70,8 +70,9 @@ class Script:
     avoid_miss: tuple[float, float] = (100.0, 30.0)  # m, and more for each second ahead
     floor: float = 400.0  # m, left over by a pull-up
     roof: float = 500.0  # m, likewise below the ceiling
-    wall: float = 600.0  # m, likewise before the wall
+    wall: float = 900.0  # m, likewise before the wall
     reserve: float = 0.8  # share of the load that is counted on near the edges
+    panic: float = 1.4  # times the own limit of load that is pulled there
     reaction: float = 2.5  # s, of sinking or climbing before the nose comes round
     wall_reaction: float = 2.0  # s
     shallow: float = 0.3  # sine of a dive that may be left in a turn

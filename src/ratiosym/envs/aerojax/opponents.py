@@ -73,7 +73,10 @@ def decide(
     is_level = ~(danger.ground | danger.ceiling)
     wish = _avoid(script, me, wish, (Vec.of(foes.position), Vec.of(foes.velocity)), alive, is_level)
     may_save = (skill >= script.energy_skill) & ~is_evading & is_level & ~danger.wall
-    me = me._replace(load=_thrifty(config, frame, me, around, carried, may_save))
+    load = _thrifty(config, frame, me, around, carried, may_save)
+    # In danger everyone pulls harder than they dare to count on.
+    hardest = jnp.minimum(jnp.minimum(script.panic * load, frame.most_g), carried)
+    me = me._replace(load=jnp.where(is_level & ~danger.wall, load, hardest))
     return _track(config, frame, own, me, wish, around)
 
 

@@ -77,7 +77,7 @@ def _body(state: AeroState) -> tuple[Points, Points, Points]:
 
 
 def _colour(state: AeroState, index: Any) -> tuple[int, int, int]:
-    return _TEAMS[index >= len(state.skill)] if state.fate[index] == ALIVE else _DEAD
+    return _TEAMS[int(index >= len(state.skill))] if state.fate[index] == ALIVE else _DEAD
 
 
 def _draw_arena(image: Image.Image, config: Config, view: _View) -> None:
