@@ -65,7 +65,8 @@ def test_objectives_figure(tmp_path, epsilon):
 
 def test_curves_figure_draws_the_mean_and_its_interval(tmp_path):
     steps = np.linspace(0, 1e6, 11)
-    rows = [np.sin(steps / 3e5) + shift for shift in (0.0, 0.3, 0.9)]
+    shifts = (0.0, 0.3, 0.9, 0.4, 0.2)
+    rows = [np.sin(steps / 3e5) + shift for shift in shifts]
     curves = {"mars": [(steps, row) for row in rows], "maspo": [(steps, rows[0])]}
     figure = curves_figure(tmp_path / "curves.png", {"return": curves}, "a task")
     expect_picture(tmp_path / "curves.png")
@@ -76,11 +77,21 @@ def test_curves_figure_draws_the_mean_and_its_interval(tmp_path):
     np.testing.assert_allclose(drawn["MASPO"][0][1], rows[0])
     (band,) = axis.collections  # one: a single seed has no interval
     edges = band.get_paths()[0].vertices[:, 1]
-    half = 4.3027 * np.std([0.0, 0.3, 0.9], ddof=1) / np.sqrt(3)
+    half = 2.7764 * np.std(shifts, ddof=1) / np.sqrt(5)
     np.testing.assert_allclose(edges.max(), np.mean(rows, axis=0).max() + half, rtol=1e-4)
     widths = {line.get_label(): line.get_linewidth() for line in axis.get_lines()}
     assert widths["MASPO"] < widths["MARS"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["MARS", "MASPO"]
+
+
+def test_few_seeds_are_drawn_one_by_one(tmp_path):
+    steps = np.linspace(0, 1e6, 11)
+    rows = [steps * slope for slope in (1.0, 2.0, 6.0)]
+    figure = curves_figure(tmp_path / "curves.png", {"return": {"mars": [(steps, row) for row in rows]}})
+    (axis,) = figure.axes
+    assert not axis.collections
+    drawn = [line.get_ydata() for line in axis.get_lines()]
+    np.testing.assert_allclose(drawn, [steps * 3, *rows])
 
 
 def test_curves_of_unequal_seeds_end_where_the_shortest_does(tmp_path):

@@ -123,8 +123,8 @@ def curves_figure(
 ) -> Figure:
     """Learning curves, a panel for each quantity: for each name its seeds' (steps, values), as mean and 95% interval.
 
-    One seed is a thin line and has no interval. Seeds evaluated at different steps are interpolated to the
-    steps of the first, as far as all of them reach.
+    Fewer than five seeds are drawn one by one beside their mean: an interval of so few says little. Seeds
+    evaluated at different steps are interpolated to the steps of the first, as far as all of them reach.
     """
     _refuse_nothing(panels, "panels")
     for curves in panels.values():
@@ -144,13 +144,18 @@ def curves_figure(
     return figure
 
 
+_ENOUGH_SEEDS = 5  # for an interval of their mean
+
+
 def _draw_seeds(axis: Axes, name: str, seeds: Sequence[tuple[Numbers, Numbers]]) -> None:
     steps, values = _align(seeds)  # [N], [seeds, N]
     mean = values.mean(axis=0)
     axis.plot(steps, mean, **_line(name, linewidth=1.6 if len(seeds) > 1 else 0.8))
-    if len(seeds) > 1:
+    if len(seeds) >= _ENOUGH_SEEDS:
         half = half_interval(values)
         axis.fill_between(steps, mean - half, mean + half, **_band(name, 0.2))
+    elif len(seeds) > 1:
+        axis.plot(steps, values.T, color=COLOURS.get(name, _OTHER), linewidth=0.6, alpha=0.6)
 
 
 def ratios_figure(
