@@ -70,7 +70,7 @@ def test_a_script_aims_at_the_foe(key):
     """L4 from behind and to the side of a straight flyer: it turns in and shoots it down."""
     state = scene([[0, 0, 5000], [0, 600, 5000], [1500, 900, 5200], [1500, -900, 4800]], [0, 0, 0, 0])
     act = jax.jit(lambda k, s: act_of(get_team(ENV, "L4").act, k, s))
-    for _ in range(300):
+    for _ in range(500):
         state, outcome = step_2v2()(key, state, act(key, state))
         if bool(outcome.terminated):
             break
