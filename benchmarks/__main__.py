@@ -1,4 +1,4 @@
-"""``python -m benchmarks [learner] [gradient] [environments] [paxmen] [memory]``: all of them unless some are named."""
+"""``python -m benchmarks [learner] [gradient] [environments] [paxmen] [aerojax] [memory]``: all, or some."""
 
 import sys
 
@@ -6,13 +6,14 @@ from ratiosym.learning.devices import start_jax
 
 start_jax()
 
-from benchmarks import environments, gradient, learner, memory, paxmen  # noqa: E402
+from benchmarks import aerojax, environments, gradient, learner, memory, paxmen  # noqa: E402
 
 PARTS = {
     "gradient": gradient.main,
     "learner": learner.main,
     "environments": environments.main,
     "paxmen": paxmen.main,
+    "aerojax": aerojax.main,
     "memory": memory.main,
 }
 
