@@ -36,6 +36,12 @@ def observe_2v2():
     return jax.jit(observe)
 
 
+@lru_cache(maxsize=1)
+def watch_2v2():
+    """What is observed of one state with many keys."""
+    return jax.jit(jax.vmap(observe_2v2(), (None, 0)))
+
+
 def scene(places, courses, banks=None, speed=225.0, skill=0.0):
     """Level and trimmed aircraft, ours first: places [N, 3], courses in degrees from east, banks to the right."""
     places, courses = np.asarray(places, np.float32), np.radians(np.asarray(courses, np.float32))

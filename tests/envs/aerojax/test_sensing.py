@@ -7,9 +7,9 @@ import pytest
 
 from ratiosym.envs.aerojax.config import Cone
 from ratiosym.envs.aerojax.dynamics import Flight, axes
-from ratiosym.envs.aerojax.sensing import Bearing, bearings, in_cone
+from ratiosym.envs.aerojax.sensing import Bearing, bearings, in_cone, share_sight
 from ratiosym.envs.aerojax.vectors import Vec
-from tests.envs.aerojax.scenes import ENV, FAR, observe_2v2, rows_of, scene
+from tests.envs.aerojax.scenes import ENV, FAR, observe_2v2, rows_of, scene, watch_2v2
 
 CONFIG = ENV.config
 
@@ -51,8 +51,7 @@ def test_cones_are_what_angles_say_on_100_000_attitudes(cone):
 def sees(state, watcher, target, num_keys=64):
     """How often a watcher of our team knows of another aircraft, told by the distance in its rows."""
     keys = jax.random.split(jax.random.key(0), num_keys)
-    watch = jax.jit(jax.vmap(observe_2v2(), (None, 0)))
-    local = np.asarray(watch(state, keys).local)[:, watcher, 15:].reshape(num_keys, -1, 11)
+    local = np.asarray(watch_2v2()(state, keys).local)[:, watcher, 15:].reshape(num_keys, -1, 11)
     places = np.asarray(state.flight.position)
     distance = np.linalg.norm(places[target] - places[watcher])
     apart = np.linalg.norm(local[..., 2:5], axis=-1) * CONFIG.view.depth
@@ -100,7 +99,16 @@ def test_allies_share_within_radio_range(apart, is_shared):
     assert sees(state, 0, 1) == float(is_shared)
 
 
-def test_sharing_is_one_hop_and_the_dead_neither_share_nor_appear():
+def test_sharing_is_one_hop():
+    """Three in a row: the last one's sight reaches the second, not the first."""
+    between = jnp.array([[0.0, 4000, 8000], [4000, 0, 4000], [8000, 4000, 0]])
+    seen = jnp.zeros((3, 6), bool).at[2, 4].set(True)
+    known = share_sight(CONFIG, seen, between, jnp.ones(3, bool))
+    np.testing.assert_array_equal(known[:, 4], [False, True, True])
+    np.testing.assert_array_equal(known[0, :3], [True, True, False])  # oneself, and who is in range
+
+
+def test_the_dead_neither_share_nor_appear():
     places = [[0, 0, 5000], [3000, 0, 5000], [3500, 0, 5000], [0, FAR, 5000]]
     state = scene(places, [180, 0, 0, 0])
     assert sees(state, 0, 2) == 1.0

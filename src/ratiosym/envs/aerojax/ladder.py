@@ -91,7 +91,7 @@ def table(env: AeroJax, num_episodes: int, seed: int = 0) -> str:
         won, lost = float(result["won"].mean()), float(result["lost"].mean())
         low, high = interval(won, num_episodes)
         lines.append(
-            f"| {name} | {won:.1%} ({low:.1%} to {high:.1%}) | {lost:.1%} | {1 - won - lost:.1%} "
+            f"| {name} | {won:.1%} ({low:.1%} to {high:.1%}) | {lost:.1%} | {max(0.0, 1 - won - lost):.1%} "
             f"| {result['kills'].mean() / env.size:.1%} | {self_inflicted(result, env.size):.2%} |"
         )
     return "\n".join(lines)
