@@ -58,16 +58,16 @@ def others(
         *courses,
         *about[1:],
     ]
-    # Rows take their rank: how many come before them. Counting beats sorting for a few aircraft.
+    rows = jnp.where(visible[:, :, None], jnp.stack(columns, axis=-1), 0.0)
+    # A row's rank is how many come before it. Counting beats sorting for a few aircraft.
     order = jnp.where(visible, bearing.distance, _UNSEEN)
     later, earlier = order[:, :, None], order[:, None, :]
     is_before = jnp.arange(2 * n)[None, :] < jnp.arange(2 * n)[:, None]
     rank = jnp.sum((earlier < later) | ((earlier == later) & is_before[None]), axis=-1)  # [n, N]
-    # The own row is never visible: at most N - 1 ranks are taken.
-    places = jnp.arange(2 * n - 1)
-    takes = (rank[:, None, :] == places[None, :, None]) & visible[:, None, :]  # [n, place, N]
-    rows = [jnp.sum(jnp.where(takes, column[:, None, :], 0.0), axis=-1) for column in columns]
-    return jnp.stack(rows, axis=-1).reshape(n, -1)
+    # The own row is never visible: N - 1 places hold all others.
+    has_rank = rank[:, None, :] == jnp.arange(2 * n - 1)[None, :, None]
+    at_place = jnp.sum(jnp.where(has_rank, jnp.arange(2 * n)[None, None, :], 0), axis=-1)  # [n, N - 1]
+    return jnp.take_along_axis(rows, at_place[:, :, None], axis=1).reshape(n, -1)
 
 
 def see(config: Config, state: AeroState, bearing: Bearing, draws: Float[Array, "n N"]) -> Bool[Array, "n N"]:
