@@ -60,10 +60,12 @@ def turn_figure(path: str | os.PathLike[str]) -> Figure:
             speeds = np.linspace(60, 420, 361)
             label = f"{height / 1000:g} km"
             axis.plot(speeds, _rate(_most_load(height, speeds), speeds), color=colour, linestyle="--", linewidth=1)
-            axis.plot(speeds, _rate(_sustained(height, speeds)[0], speeds), color=colour, label=label)
+            held = np.minimum(_sustained(height, speeds)[0], _most_load(height, speeds))
+            axis.plot(speeds, _rate(held, speeds), color=colour, label=label)
             marks = np.linspace(120, 400, 15)
             load, alpha = _sustained(height, marks)
-            flies = (load > 1.05) & (load < _most_load(height, marks))
+            # Where thrust is what limits: neither the limiter nor the stall.
+            flies = (load > 1.05) & (load < _most_load(height, marks)) & (alpha < np.radians(21.5))
             axis.plot(marks[flies], _flown_rate(height, marks, alpha, load)[flies], "o", color=colour, markersize=4)
         axis.set(xlabel="speed (m/s)", ylabel="turn rate (°/s)", ylim=(0, 30), xlim=(50, 420))
         axis.legend(title="sustained (line: solved, dots: flown)\nlimit (dashed)", loc="upper right")
@@ -79,7 +81,6 @@ def energy_figure(path: str | os.PathLike[str]) -> Figure:
         left, right = figure.subplots(1, 2)
         left.plot(time, kept, color=_COLOURS[0])
         left.set(xlabel="time (s)", ylabel="relative change of energy", title="no thrust, no drag (float32)")
-        left.set_ylim(-2e-5, 2e-5)
         right.plot(time, gained / 1000, color=_COLOURS[0], label="energy gained")
         right.plot(time, worked / 1000, color=_COLOURS[1], linestyle=(0, (4, 3)), label="∫ V (T cos α − D) / m dt")
         right.plot(time, (height - height[0]) * GRAVITY / 1000, color="#999999", linewidth=0.8, label="of which height")

@@ -93,7 +93,9 @@ class AeroJax:
             action=Continuous(3),
             time_limit=self.config.time_limit,
             metrics=METRICS,
-            usual_length=max(1, self.config.time_limit // 3),  # at random 190 steps in 2v2
+            usual_length=max(
+                1, self.config.time_limit // 3
+            ),  # at random 240 of 500 in 2v2, 340 in 8v8; some end at once
         )
 
     def against(self, level: str) -> "AeroJax":

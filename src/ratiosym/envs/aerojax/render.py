@@ -15,12 +15,12 @@ from ratiosym.envs.aerojax.config import Cone, Config
 from ratiosym.envs.aerojax.dynamics import angles, axes
 from ratiosym.envs.aerojax.state import AeroState
 
-_WIDTH, _TOP, _SIDE = 480, 480, 210  # pixels: width, heights of the views from above and from the south
-_ROSTER = 200  # width of the list of aircraft
+_WIDTH, _TOP, _SIDE = 560, 560, 240  # pixels: width, heights of the views from above and from the south
+_ROSTER = 180  # width of the list of aircraft
 _INK, _PAPER, _LINE, _DEAD = (40, 44, 52), (250, 250, 247), (205, 208, 212), (170, 170, 170)
 _TEAMS = ((0, 90, 170), (205, 75, 0))  # ours, theirs: apart for colour-blind eyes too
 _TRAIL = 40  # earlier states shown
-_GLYPH = 300.0  # m, half the drawn length of an aircraft: far larger than life
+_GLYPH = 350.0  # m, half the drawn length of an aircraft: far larger than life
 _FATES = {ALIVE: "", SHOT: "shot down", CRASHED: "hit the ground", LEFT: "left the arena", COLLIDED: "collided"}
 
 Points = Float[np.ndarray, "points 3"]
@@ -58,16 +58,18 @@ def draw(env: Scene, state: AeroState, history: Sequence[AeroState] = ()) -> UIn
     margin = 12
     scale = (_WIDTH - 2 * margin) / (2 * config.radius)
     top = _View(0, 1, (_WIDTH / 2, _TOP / 2), scale)
-    side = _View(0, 2, (_WIDTH / 2, _TOP + _SIDE - margin), min(scale, (_SIDE - 2 * margin) / config.ceiling))
-    image = Image.new("RGB", (_WIDTH + _ROSTER, _TOP + _SIDE), _PAPER)
-    for view in (top, side):
+    side = _View(0, 2, (_WIDTH / 2, _SIDE - margin), min(scale, (_SIDE - 2 * margin) / config.ceiling))
+    whole = Image.new("RGB", (_WIDTH + _ROSTER, _TOP + _SIDE), _PAPER)
+    for view, height, above in ((top, _TOP, 0), (side, _SIDE, _TOP)):
+        image = Image.new("RGB", (_WIDTH, height), _PAPER)
         _draw_arena(image, config, view)
         _draw_cones(image, config, view, state)
         _draw_trails(image, view, [*history[-_TRAIL:], state])
         _draw_locks(image, view, state)
         _draw_aircraft(image, view, state)
-    _draw_roster(image, env.types, state)
-    return np.asarray(image)
+        whole.paste(image, (0, above))
+    _draw_roster(whole, env.types, state)
+    return np.asarray(whole)
 
 
 def _body(state: AeroState) -> tuple[Points, Points, Points]:
@@ -94,18 +96,13 @@ def _draw_arena(image: Image.Image, config: Config, view: _View) -> None:
 
 def _draw_cones(image: Image.Image, config: Config, view: _View, state: AeroState) -> None:
     """Where each living aircraft sees (pale) and shoots (stronger), as the shadows of both cones."""
-    shade = Image.new("RGBA", image.size, (0, 0, 0, 0))
+    pen = ImageDraw.Draw(image, "RGBA")  # blends
     frames = _body(state)
     for cone, opacity in ((config.view, 10), (config.weapon, 90)):
         for index in np.flatnonzero(state.fate == ALIVE):
-            layer = Image.new("RGBA", image.size, (0, 0, 0, 0))
-            rim = _rim(cone, *(axis[index] for axis in frames)) + state.flight.position[index]
-            outline = _hull(view.pixels(np.vstack([state.flight.position[index : index + 1], rim])))
-            ImageDraw.Draw(layer).polygon(outline, fill=(*_colour(state, index), opacity))
-            shade.alpha_composite(layer)
-    # Nothing of one view spills into the other.
-    box = (0, 0, _WIDTH, _TOP) if view.up == 1 else (0, _TOP, _WIDTH, _TOP + _SIDE)
-    image.paste(shade.crop(box).convert("RGB"), box[:2], shade.crop(box).getchannel("A"))
+            place = state.flight.position[index : index + 1]
+            rim = _rim(cone, *(axis[index] for axis in frames)) + place
+            pen.polygon(_hull(view.pixels(np.vstack([place, rim]))), fill=(*_colour(state, index), opacity))
 
 
 def _rim(cone: Cone, nose: Points, right: Points, up: Points) -> Points:
@@ -173,17 +170,17 @@ def _draw_aircraft(image: Image.Image, view: _View, state: AeroState) -> None:
         colour = _colour(state, index)
         tips = np.array([1.0 * nose[index], -0.7 * nose[index] + 0.7 * right[index], -0.35 * nose[index]])
         tips = np.vstack([tips, -0.7 * nose[index] - 0.7 * right[index]])
-        pen.polygon(view.pixels(place + _GLYPH * tips), fill=colour, outline=_INK)
+        pen.polygon(view.pixels(place + _GLYPH * tips), fill=colour)
         if state.fate[index] == ALIVE:
             pen.line(
                 view.pixels(place + _GLYPH * np.array([[0, 0, 0], 0.8 * up[index]])), fill=_INK, width=1
             )  # the fin
-            _bar(pen, *view.pixels(place[None])[0], 22, float(state.health[index]), colour)
+            _bar(pen, *view.pixels(place[None])[0], 16, float(state.health[index]), colour)
 
 
 def _bar(pen: Any, x: float, y: float, width: int, share: float, colour: tuple[int, int, int]) -> None:
     """Health, above the point."""
-    left, high = x - width / 2, y - 16
+    left, high = x - width / 2, y - 18
     pen.rectangle([left, high, left + width, high + 3], outline=_LINE, fill=_PAPER)
     if share > 0:
         pen.rectangle([left, high, left + width * share, high + 3], fill=colour)
@@ -201,7 +198,7 @@ def _draw_roster(image: Image.Image, types: Sequence[str], state: AeroState) -> 
         fate = _FATES[int(state.fate[index])]
         about = fate or f"{speed[index]:.0f} m/s  {state.flight.position[index, 2]:.0f} m"
         pen.text((x, y + 12), about, fill=_INK)
-        _bar(pen, x + 165, y + 22, 40, float(state.health[index]) if not fate else 0.0, _colour(state, index))
+        _bar(pen, x + 145, y + 22, 40, float(state.health[index]) if not fate else 0.0, _colour(state, index))
 
 
 _METRES_PER_DEGREE = 111_320.0  # of latitude, and of longitude at the equator, where the arena lies
