@@ -1,0 +1,269 @@
+"""What a study is: algorithms x tasks x seeds at one budget. Plans are built in or read from a TOML file."""
+
+import dataclasses
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ratiosym.envs.tasks import TASKS, find_task
+from ratiosym.experiments.presets import PRESETS, configure
+from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion
+from ratiosym.objectives import get_objective
+from ratiosym.types import InputError
+
+OWN = ("task", "objective", "seed")  # what the plan itself says of a run
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """An objective with its settings, under the name that tables and figures give it."""
+
+    label: str
+    objective: str
+    options: dict[str, Any] = field(default_factory=dict)  # fields of RunConfig and its parts, flat
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a study."""
+
+    task: str
+    label: str
+    seed: int
+    config: RunConfig
+
+    @property
+    def path(self) -> Path:
+        """Its directory, seen from the study's."""
+        return Path("runs") / self.task / self.label / f"seed-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every algorithm on every task with every seed. An algorithm's own options come before the plan's."""
+
+    name: str
+    about: str
+    algorithms: tuple[Algorithm, ...]
+    tasks: tuple[str, ...]
+    seeds: tuple[int, ...]
+    preset: str = "cpu"
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def runs(self) -> list[PlannedRun]:
+        """All runs. Seeds come one after another: a study that is stopped is complete in its first ones."""
+        return [
+            PlannedRun(task, algorithm.label, seed, self.config(algorithm, task, seed))
+            for seed in self.seeds
+            for task in self.tasks
+            for algorithm in self.algorithms
+        ]
+
+    def config(self, algorithm: Algorithm, task: str, seed: int) -> RunConfig:
+        """The configuration of one run."""
+        options = {**self.options, **algorithm.options, "objective": algorithm.objective, "seed": seed}
+        return configure(task, self.preset, **options)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        lists = {"algorithms": [dataclasses.asdict(a) for a in self.algorithms]}
+        return {**dataclasses.asdict(self), **lists, "tasks": list(self.tasks), "seeds": list(self.seeds)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Plan":
+        """From plain data. InputError for whatever does not fit, with the closest name that would."""
+        check_keys(data, cls, "A plan", required=("name", "algorithms", "tasks", "seeds"))
+        for name, kind in (("name", str), ("about", str), ("preset", str), ("options", dict)):
+            if not isinstance(data.get(name, kind()), kind):
+                raise InputError(f"'{name}' of a plan is {data[name]!r}; it must be {_WORDS[kind]}.")
+        for name in ("algorithms", "tasks", "seeds"):
+            if not isinstance(data[name], list | tuple) or not data[name]:
+                raise InputError(f"'{name}' of a plan is {data[name]!r}; it must be a list with something in it.")
+        plan = cls(
+            name=data["name"],
+            about=data.get("about", ""),
+            algorithms=tuple(read_algorithm(entry) for entry in data["algorithms"]),
+            tasks=tuple(data["tasks"]),
+            seeds=tuple(data["seeds"]),
+            preset=data.get("preset", "cpu"),
+            options=dict(data.get("options", {})),
+        )
+        plan.validate()
+        return plan
+
+    def validate(self) -> None:
+        """Raise InputError unless every run can be started."""
+        if self.preset not in PRESETS:
+            raise unknown("preset", self.preset, PRESETS)
+        check_distinct("label", [a.label for a in self.algorithms])
+        check_distinct("task", self.tasks)
+        check_distinct("seed", self.seeds)
+        check_options(self.options)
+        for task in self.tasks:
+            find_task(str(task))
+        for seed in self.seeds:
+            if type(seed) is not int:
+                raise InputError(f"A seed of the plan is {seed!r}; it must be a whole number.")
+        for task in self.tasks:
+            for algorithm in self.algorithms:
+                for seed in self.seeds:
+                    try:
+                        self.config(algorithm, task, seed)
+                    except InputError as error:
+                        raise InputError(f"'{algorithm.label}' on '{task}': {error}") from None
+
+
+_WORDS = {str: "text", dict: "a table of options", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def read_algorithm(entry: Any) -> Algorithm:
+    """An entry of ``algorithms``: the name of an objective, or a table. The label is the objective unless given."""
+    data = {"objective": entry} if isinstance(entry, str) else entry
+    if not isinstance(data, dict):
+        raise InputError(f"An algorithm of the plan is {entry!r}; it must be an objective's name or a table.")
+    check_keys(data, Algorithm, "An algorithm", required=("objective",))
+    objective = get_objective(str(data["objective"])).name
+    label, options = data.get("label", objective), data.get("options", {})
+    if not isinstance(label, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", label):
+        raise InputError(
+            f"The label {label!r} cannot name a directory. Use letters, digits, '.', '_', '+' and '-', as in "
+            f"'{objective}-wide'."
+        )
+    if not isinstance(options, dict):
+        raise InputError(f"'options' of '{label}' is {options!r}; it must be a table of options.")
+    check_options(options)
+    return Algorithm(label, objective, dict(options))
+
+
+def check_keys(data: Mapping[str, Any], kind: type, what: str, required: Iterable[str]) -> None:
+    """The keys of a table are the fields of a class."""
+    if not isinstance(data, dict):
+        raise InputError(f"{what} is {data!r}; it must be a table of names and values.")
+    names = [f.name for f in dataclasses.fields(kind)]
+    for name in data:
+        if name not in names:
+            raise unknown("key", name, names, f" {what} has: {', '.join(names)}.")
+    missing = [name for name in required if name not in data]
+    if missing:
+        raise InputError(f"{what} needs '{missing[0]}'. {what} has: {', '.join(names)}.")
+
+
+def check_distinct(what: str, values: Iterable[Any]) -> None:
+    """Nothing is planned twice."""
+    seen: list[Any] = []
+    for value in values:
+        if value in seen:
+            raise InputError(f"The {what} {value!r} is twice in the plan. Leave one out, or give it another name.")
+        seen.append(value)
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Options exist and have values of their kind."""
+    fields = [f for part in (RunConfig, RunShape, Hyperparameters, TrustRegion) for f in dataclasses.fields(part)]
+    kinds = {f.name: float if f.default is None else type(f.default) for f in fields}  # the trust region's are None
+    settable = [name for name, kind in kinds.items() if kind in _WORDS and name not in OWN]
+    for name, value in options.items():
+        if name not in settable:
+            raise unknown("option", name, settable, " See 'ratiosym train --help' for all of them.")
+        kind = kinds[name]
+        is_fit = type(value) in ((int, float) if kind is float else (kind,))  # true is no number here
+        if not is_fit:
+            raise InputError(f"The option '{name}' is {value!r} in the plan; it must be {_WORDS[kind]}.")
+
+
+def unknown(what: str, name: Any, names: Iterable[str], end: str | None = None) -> InputError:
+    """What to say of a name that does not exist."""
+    names = list(names)
+    closest = "".join(f" Closest: '{match}'." for match in get_close_matches(str(name), names, n=1, cutoff=0.4))
+    end = f" Choose one of: {', '.join(names)}." if end is None else end
+    return InputError(f"Unknown {what} '{name}'.{closest}{end}")
+
+
+def read_plan(path_or_name: str | Path) -> Plan:
+    """A built-in plan by its name, or one from a TOML file (docs/studies.md)."""
+    if str(path_or_name) in BUILT_IN:
+        return BUILT_IN[str(path_or_name)]
+    path = Path(path_or_name)
+    if path.suffix != ".toml" and not path.is_file():
+        raise unknown("plan", path_or_name, BUILT_IN, f" Built in: {', '.join(BUILT_IN)}; or name a .toml file.")
+    try:
+        data = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise InputError(f"There is no plan '{path}'. Built in: {', '.join(BUILT_IN)}; or name a .toml file.") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"The plan '{path}' cannot be read ({error}). A plan is a TOML file.") from None
+    try:
+        return Plan.from_dict(data)
+    except InputError as error:
+        raise InputError(f"The plan '{path}': {error}") from None
+
+
+def _algorithms(*objectives: str) -> tuple[Algorithm, ...]:
+    return tuple(Algorithm(name, name) for name in objectives)
+
+
+_MAIN = _algorithms("mars", "mappo", "maspo")  # Table 1
+_VARIANTS = _algorithms("mars", "mappo-asymmetric", "maspo-asymmetric", "mars-multiplicative", "mars-additive")
+_ABLATION_TASKS = ("aerojax-8v8", "jaxnav-11x11x4a")  # Figure 3
+
+BUILT_IN: dict[str, Plan] = {
+    plan.name: plan
+    for plan in (
+        Plan(
+            "table1",
+            "The paper's Table 1: three algorithms on 47 tasks, 10 seeds, 80 million steps (AeroJAX, JaxNav 240).",
+            _MAIN,
+            tuple(TASKS),
+            tuple(range(10)),
+            "paper",
+        ),
+        Plan(
+            "ablation",
+            "The paper's Figure 3: five variants on two tasks, 10 seeds, a billion steps.",
+            _VARIANTS,
+            _ABLATION_TASKS,
+            tuple(range(10)),
+            "paper",
+            {"steps": 1_000_000_000},
+        ),
+        Plan(
+            "cpu-table1",
+            "Table 1 at a budget for two cores: 47 tasks, 3 seeds, 400 thousand steps.",
+            _MAIN,
+            tuple(TASKS),
+            tuple(range(3)),
+            "cpu",
+            {"steps": 400_000},
+        ),
+        Plan(
+            "cpu-ablation",
+            "Figure 3 at a budget for two cores: 3 seeds, a million steps.",
+            _VARIANTS,
+            _ABLATION_TASKS,
+            tuple(range(3)),
+            "cpu",
+            {"steps": 1_000_000},
+        ),
+        Plan(
+            "first-results",
+            "Three algorithms on two small tasks, 5 seeds, 400 thousand steps: about an hour of two cores.",
+            _MAIN,
+            ("connector-5x5x3a", "mpe-spread-3ag"),
+            tuple(range(5)),
+            "cpu",
+            {"steps": 400_000, "actor_learning_rate": 5e-4, "critic_learning_rate": 5e-4},
+        ),
+        Plan(
+            "smoke",
+            "Two algorithms on two tasks, 2 seeds, seconds each: to see that all works.",
+            _algorithms("mars", "mappo"),
+            ("connector-5x5x3a", "mpe-spread-3ag"),
+            (0, 1),
+            "smoke",
+        ),
+    )
+}
