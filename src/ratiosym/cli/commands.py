@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Union
 
 import tyro
 
+from ratiosym.cli.study import Study
 from ratiosym.envs.tasks import TASKS, make
 from ratiosym.experiments.presets import PRESETS, preset
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion, option
@@ -356,7 +357,7 @@ def parse(arguments: list[str]) -> Any:
         Annotated[Train, tyro.conf.subcommand("train", default=train or Train(), description=about(Train))],
         *(
             Annotated[c, tyro.conf.subcommand(c.__name__.lower(), description=about(c))]
-            for c in (Evaluate, Baselines, Render, Play, Tasks, Figures, Demo, Doctor)
+            for c in (Evaluate, Study, Baselines, Render, Play, Tasks, Figures, Demo, Doctor)
         ),
     ]
     return tyro.cli(  # type: ignore[call-overload, no-any-return, unused-ignore]

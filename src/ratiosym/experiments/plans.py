@@ -41,6 +41,11 @@ class PlannedRun:
         """Its directory, seen from the study's."""
         return Path("runs") / self.task / self.label / f"seed-{self.seed}"
 
+    @property
+    def steps(self) -> int:
+        """Environment steps of its whole updates."""
+        return self.config.num_updates * self.config.shape.steps_per_update
+
 
 @dataclass(frozen=True)
 class Plan:
