@@ -4,6 +4,7 @@ import dataclasses
 from difflib import get_close_matches
 from typing import Any
 
+from ratiosym.experiments import tuned
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion
 from ratiosym.types import InputError
 
@@ -15,8 +16,23 @@ PAPER_STEPS_LONG = 240_000_000
 LONG_SUITES = ("aerojax", "jaxnav")
 
 
-def preset(name: str, task: str) -> RunConfig:
-    """The configuration that a preset gives a task."""
+def preset(name: str, task: str, objective: str = "mars", is_tuned: bool = True) -> RunConfig:
+    """What a preset gives a task: its budget and, with ``cpu``, settings tuned for the task and the objective."""
+    config = dataclasses.replace(budget(name, task), objective=objective)
+    entry = tuned.TUNED.get(task, {}).get(objective) if is_tuned and name == "cpu" else None
+    return change(config, **entry["options"]) if entry else config
+
+
+def tuning_preset(name: str, task: str, objective: str) -> RunConfig:
+    """What a preset gives one seed of a trial: half the length of a final run, as in the paper."""
+    config = preset(name, task, objective, is_tuned=False)
+    if name == "smoke":  # the search tries 8 minibatches, which need 8 environments a group
+        return change(config, num_envs=8 * config.shape.update_batch_size)
+    return change(config, steps=config.steps // 2)
+
+
+def budget(name: str, task: str) -> RunConfig:
+    """Steps, evaluations and sizes."""
     if name == "paper":
         is_long = task.split("-")[0] in LONG_SUITES
         return RunConfig(task, steps=PAPER_STEPS_LONG if is_long else PAPER_STEPS, num_evaluations=122)
@@ -35,9 +51,15 @@ def preset(name: str, task: str) -> RunConfig:
     raise InputError(f"Unknown preset '{name}'. Choose one of: {', '.join(PRESETS)}.")
 
 
-def configure(task: str, preset_name: str = "cpu", **options: Any) -> RunConfig:
+def configure(task: str, preset_name: str = "cpu", is_tuned: bool = True, **options: Any) -> RunConfig:
     """A preset with options changed by name: fields of RunConfig and of its parts, flat."""
-    config = preset(preset_name, task)
+    config = change(preset(preset_name, task, options.get("objective", "mars"), is_tuned), **options)
+    config.validate()
+    return config
+
+
+def change(config: RunConfig, **options: Any) -> RunConfig:
+    """A configuration with other values for some of its fields and of its parts' fields, flat."""
     parts = {"trust_region": TrustRegion, "hyperparameters": Hyperparameters, "shape": RunShape}
     homes = {f.name: part for part, kind in parts.items() for f in dataclasses.fields(kind)}
     own = {f.name for f in dataclasses.fields(RunConfig)} - {"task", *parts}
@@ -48,6 +70,4 @@ def configure(task: str, preset_name: str = "cpu", **options: Any) -> RunConfig:
             raise InputError(f"Unknown option '{name}'.{closest} See 'ratiosym train --help' for all of them.")
         changes[homes.get(name, "run")][name] = value
     nested = {part: dataclasses.replace(getattr(config, part), **changes[part]) for part in parts}
-    config = dataclasses.replace(config, **changes["run"], **nested)
-    config.validate()
-    return config
+    return dataclasses.replace(config, **changes["run"], **nested)

@@ -1,0 +1,150 @@
+"""A search from end to end, and what it leaves on disk."""
+
+import csv
+import dataclasses
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import optuna
+
+from ratiosym.envs.tasks import make
+from ratiosym.experiments import records
+from ratiosym.experiments.tuning.ledger import Ledger, describe_differences
+from ratiosym.experiments.tuning.search import FINISHED, Search, TrialRow, best_of
+from ratiosym.experiments.tuning.seeds import RunSeed, train_seed
+from ratiosym.experiments.tuning.storage import Database, database_errors, quietly
+from ratiosym.experiments.tuning.workers import OnProgress, nobody_asks, run_workers, work
+from ratiosym.learning.train import make_learner
+from ratiosym.types import InputError
+
+TARGET_QUANTILE = 0.25  # importance for being among the best quarter (Decision 71)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out of a search."""
+
+    search: Search
+    rows: list[TrialRow]
+    importance: dict[str, float]  # empty with too few trials
+
+    @property
+    def best(self) -> TrialRow | None:
+        """The best complete trial."""
+        return best_of(self.rows)
+
+
+def tune(
+    search: Search,
+    num_workers: int = 1,
+    on_progress: OnProgress = nobody_asks,
+    run_seed: RunSeed = train_seed,
+) -> Outcome:
+    """Search, or go on with a search, and write down what came out."""
+    if num_workers < 1:
+        raise InputError(f"--workers is {num_workers}; it must be at least 1.")
+    search.validate()
+    make_learner(make(search.config.task), search.config, 1)  # whether the task exists and groups fit the devices
+    occupy(search)
+    with database_errors(search.storage):
+        Ledger(search).check_number()
+        if num_workers == 1:
+            work(search, run_seed, on_progress)
+        else:
+            run_workers(search, min(num_workers, search.num_trials), run_seed, on_progress)
+        ledger = Ledger(search)
+        outcome = Outcome(search, ledger.rows(), importance_of(ledger))
+    write_outcome(outcome)
+    return outcome
+
+
+def occupy(search: Search) -> None:
+    """Make a directory the place of this search, unless it holds something else."""
+    out, path = search.out, search.out / "search.json"
+    try:
+        if path.exists():
+            check_same(search, records.read_json(path))
+            return
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise InputError(f"'{out}' is not empty and holds no search. Choose another --out; nothing was changed.")
+        if search.storage is not None:
+            with database_errors(search.storage):
+                Database(search.storage, search.study_name)  # before anything is written
+        out.mkdir(parents=True, exist_ok=True)
+        details = {"study": search.study_name, "storage": search.address, "settings": search.settings()}
+        records.write_json(path, {**details, "optuna": optuna.__version__, **provenance(search)})
+    except OSError as error:
+        raise InputError(
+            f"'{out}' cannot be written ({error.strerror}). Choose another --out, in a directory of yours."
+        ) from None
+
+
+def check_same(search: Search, found: dict[str, Any]) -> None:
+    """The search in a directory is this one."""
+    own = {"study": search.study_name, "storage": search.address, "settings": search.settings()}
+    there = {name: found.get(name) for name in own}
+    if there != own:
+        raise InputError(
+            f"'{search.out}' holds another search ({describe_differences(there, own)}). Give the same options to go on "
+            f"with it, or choose another --out; nothing was changed."
+        )
+
+
+def provenance(search: Search) -> dict[str, Any]:
+    """What ran, where; the command without the storage's password."""
+    found = records.provenance()
+    if search.storage is not None:
+        found["command"] = found["command"].replace(search.storage, search.address)
+    return found
+
+
+def importance_of(ledger: Ledger) -> dict[str, float]:
+    """PED-ANOVA: how much each hyperparameter decides whether a trial is among the best quarter."""
+    if sum(row.state == "complete" for row in ledger.rows()) < 1 / TARGET_QUANTILE:
+        return {}
+    with quietly():
+        evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=TARGET_QUANTILE)
+        return dict(optuna.importance.get_param_importances(ledger.study, evaluator=evaluator))
+
+
+def write_outcome(outcome: Outcome) -> None:
+    """``trials.csv``, ``importance.json`` and, if a trial was completed, ``best.json``."""
+    search, rows, best = outcome.search, outcome.rows, outcome.best
+    write_trials(search, rows)
+    num_complete = sum(row.state == "complete" for row in rows)
+    records.write_json(
+        search.out / "importance.json",
+        {
+            "method": "PED-ANOVA (optuna.importance.PedAnovaImportanceEvaluator)",
+            "target_quantile": TARGET_QUANTILE,
+            "complete_trials": num_complete,
+            "importance": outcome.importance,
+        },
+    )
+    if best is None:
+        return
+    config = search.trial_config(best.params, seed=0)
+    details = {
+        # A final run is twice as long as one of the search, as in the paper.
+        "config": dataclasses.replace(config, steps=2 * config.steps).to_dict(),
+        "params": best.params,
+        "value": best.value,
+        "trial": best.number,
+        "trials": {state: sum(row.state == state for row in rows) for state in FINISHED},
+        "steps": config.steps,
+        "seeds": best.seeds,
+    }
+    records.write_json(search.out / "best.json", {**details, **provenance(search)})
+
+
+def write_trials(search: Search, rows: list[TrialRow]) -> None:
+    """One line a trial: number, state, value, finished seeds, parameters."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["trial", "state", "value", *search.space, *(f"seed-{seed}" for seed in search.seeds)])
+    for row in rows:
+        params = [row.params.get(name, "") for name in search.space]
+        seeds = [row.seeds.get(str(seed), "") for seed in search.seeds]
+        writer.writerow([row.number, row.state, "" if row.value is None else row.value, *params, *seeds])
+    records.write_whole(search.out / "trials.csv", text.getvalue())

@@ -1,0 +1,114 @@
+"""What a search is, and where its trials stand."""
+
+import json
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from ratiosym.experiments.presets import change
+from ratiosym.experiments.search_spaces import Choices, search_space
+from ratiosym.experiments.tuning.storage import hide_password
+from ratiosym.learning.config import RunConfig
+from ratiosym.types import InputError
+
+SEEDS = tuple(range(1000, 1005))  # five fixed ones, and none of a final run's (Decision 66)
+# Every flag by name, since Optuna's defaults change (Decision 65).
+SAMPLER = {
+    "multivariate": False,
+    "group": False,
+    "constant_liar": True,
+    "n_startup_trials": 10,
+    "n_ei_candidates": 24,
+}
+PRUNER = {"n_startup_trials": 5, "n_warmup_steps": 0, "interval_steps": 1, "n_min_trials": 1}  # Decision 68
+
+FINISHED = ("complete", "pruned", "diverged")
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search: what is tried on what, and where it is kept."""
+
+    config: RunConfig  # task, objective, budget; a trial replaces what is searched, and the seed
+    num_trials: int
+    out: Path
+    seeds: tuple[int, ...] = SEEDS
+    sampler_seed: int = 0
+    storage: str | None = field(default=None, repr=False)  # postgresql://...; None is a journal file in ``out``
+    name: str = ""  # of the study in the storage
+
+    @property
+    def space(self) -> dict[str, Choices]:
+        """What is searched."""
+        return search_space(self.config.objective)
+
+    @property
+    def study_name(self) -> str:
+        """What the storage calls it."""
+        return self.name or f"{self.config.task}/{self.config.objective}"
+
+    @property
+    def address(self) -> str:
+        """Where the study is, fit to be shown and written down."""
+        return "journal.log" if self.storage is None else hide_password(self.storage)
+
+    def trial_config(self, params: dict[str, Any], seed: int) -> RunConfig:
+        """The run of one seed of a trial."""
+        return change(self.config, **params, seed=seed)
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that a trial's value depends on, as plain data: workers of one search must agree on it."""
+        fixed = {k: v for part in flat(self.config) for k, v in part.items() if k not in (*self.space, "seed")}
+        data = {
+            "run": fixed,
+            "space": self.space,
+            "seeds": self.seeds,
+            "sampler": {"name": "TPESampler", "seed": self.sampler_seed, **SAMPLER},
+            "pruner": {"name": "MedianPruner", **PRUNER},
+        }
+        return json.loads(json.dumps(data))
+
+    def validate(self) -> None:
+        """Raise InputError where a trial could not run."""
+        for name, number in (("--trials", self.num_trials), ("--num-seeds", len(self.seeds))):
+            if number < 1:
+                raise InputError(f"{name} is {number}; it must be at least 1.")
+        shape, most = self.config.shape, max(self.space["num_minibatches"])
+        if shape.num_envs % shape.update_batch_size == 0 and shape.sequences_per_group % most:
+            what = "environments" if shape.has_memory else "steps"
+            raise InputError(
+                f"The search tries up to {most} minibatches (Table 2), which do not divide the "
+                f"{shape.sequences_per_group} {what} of a group ({shape.num_envs} environments in "
+                f"{shape.update_batch_size} groups). Choose --num-envs as a multiple of "
+                f"{most * shape.update_batch_size}."
+            )
+        sizes = product(self.space["num_minibatches"], self.seeds)
+        for num_minibatches, seed in sizes:
+            params = {name: choices[0] for name, choices in self.space.items()}
+            self.trial_config({**params, "num_minibatches": num_minibatches}, seed).validate()
+
+
+def flat(config: RunConfig) -> list[dict[str, Any]]:
+    """A configuration and its parts, without nesting."""
+    data = config.to_dict()
+    parts = [data.pop(name) for name in ("trust_region", "hyperparameters", "shape")]
+    given = {k: v for k, v in parts[0].items() if v is not None}
+    return [data, given, *parts[1:]]
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """Where one of the N places stands."""
+
+    number: int
+    state: str  # waiting, running, complete, pruned or diverged
+    value: float | None  # of a complete one
+    params: dict[str, Any]
+    seeds: dict[str, float]  # values of finished seeds
+
+
+def best_of(rows: list[TrialRow]) -> TrialRow | None:
+    """The best complete trial; the earlier one if two are equal."""
+    complete = [row for row in rows if row.state == "complete"]
+    return max(complete, key=lambda row: row.value, default=None)  # type: ignore[arg-type, return-value]

@@ -1,0 +1,61 @@
+"""One seed of a trial: trained, valued, kept."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean
+from time import monotonic
+
+from ratiosym.envs.tasks import make
+from ratiosym.experiments import records
+from ratiosym.experiments.records import Row
+from ratiosym.experiments.run import evaluation_row
+from ratiosym.learning.config import RunConfig
+from ratiosym.learning.devices import keep_programs
+from ratiosym.learning.train import Evaluated, NonFiniteLoss, make_learner
+from ratiosym.learning.train import train as learn
+
+RunSeed = Callable[[RunConfig], list[Row]]
+
+
+def train_seed(config: RunConfig) -> list[Row]:
+    """One seed from start to end: its evaluations. The absolute metric is left to final runs."""
+    keep_programs()
+    rows = []
+    for event in learn(make_learner(make(config.task), config, 1), config, [config.seed]):
+        if isinstance(event, Evaluated):
+            rows.append(evaluation_row(config, event.update, event.episodes[0]))
+            if event.update == config.num_updates:
+                break
+    return rows
+
+
+def final_return(evaluations: list[Row]) -> float:
+    """A seed's value: the mean return over the last 20% of evaluations, the one before training not counted."""
+    returns = [row["mean_return"] for row in evaluations[1:]]
+    return mean(returns[-math.ceil(0.2 * len(returns)) :])
+
+
+class Diverged(ArithmeticError):  # noqa: N818  (what happened, not a mistake of the caller's)
+    """The returns of a seed stopped being numbers."""
+
+
+def seed_value(directory: Path, config: RunConfig, run_seed: RunSeed) -> float:
+    """Run a seed and keep it, unless it is there already."""
+    summary = directory / "summary.json"
+    if summary.exists() and records.read_json(directory / "config.json")["config"] == config.to_dict():
+        return float(records.read_json(summary)["value"])
+    summary.unlink(missing_ok=True)
+    records.write_json(directory / "config.json", {"config": config.to_dict()})
+    began = monotonic()
+    try:
+        evaluations = run_seed(config)
+        value = final_return(evaluations)
+        if not math.isfinite(value):
+            raise Diverged(f"The returns of seed {config.seed} are not finite numbers.")
+    except (NonFiniteLoss, Diverged) as error:
+        records.write_whole(directory / "failure.txt", f"{error}\n")
+        raise
+    records.write_table(directory / "evaluations.csv", evaluations)
+    records.write_json(summary, {"value": value, "seconds": round(monotonic() - began, 1)})
+    return value
