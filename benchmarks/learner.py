@@ -21,7 +21,7 @@ from ratiosym.types import EnvSpec
 
 # Environment steps per second of recurrent MAPPO on two cores of an AMD EPYC machine whose matrix multiplication
 # reaches 170 GFLOP/s, at 64 environments (docs/performance.md): a share of that peak is what compares machines.
-PEERS = {"mpe-spread-3ag": ("JaxMARL mappo_rnn", 3390.0)}
+PEERS = {"mpe-spread-3ag": ("JaxMARL mappo_rnn", 3390.0), "rware-tiny-2ag": ("Mava rec_mappo", 2050.0)}
 PEER_PEAK = 170.0
 
 
