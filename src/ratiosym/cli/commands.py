@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal, Union
 
 import tyro
 
+from ratiosym.cli.report import Report
 from ratiosym.cli.study import Study
+from ratiosym.cli.tune import Tune
 from ratiosym.envs.tasks import TASKS, make
-from ratiosym.experiments.presets import PRESETS, preset
+from ratiosym.experiments.presets import PRESETS, preset, read_settings
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion, option
 from ratiosym.objectives import OBJECTIVES
 from ratiosym.types import Continuous, EnvSpec, InputError, MissingLibraryError
@@ -29,6 +31,8 @@ class Train:
 
     Train for longer: ratiosym train --resume runs/first --steps 2000000
 
+    With settings that a search found: ratiosym train --config tuning/first/best.json
+
     The run's directory holds config.json, evaluations.csv, training.csv, summary.json, checkpoint/ and TensorBoard
     events. The defaults shown here are those of the preset: try 'ratiosym train --preset paper --help'.
     """
@@ -41,6 +45,8 @@ class Train:
     """The ratio objective."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where the run is kept; new or empty. By default runs/TASK/OBJECTIVE/seed-S."""
+    settings: Annotated[Path | None, tyro.conf.arg(name="config", metavar="FILE")] = None
+    """Begin with the task and all settings in this file, a search's best.json or a run's config.json, not a preset."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Go on with the run in this directory, bit for bit as if it had never stopped."""
     seed: int = 0
@@ -64,16 +70,17 @@ class Train:
     """Several hosts: which one this is, from 0."""
 
     @classmethod
-    def of_preset(cls, name: str, task: str) -> "Train":
+    def of_preset(cls, name: str, task: str, objective: str = "mars") -> "Train":
         """The options as a preset sets them."""
-        config = preset(name, task)
-        return cls(
-            preset=name,
-            steps=config.steps,
-            num_evaluations=config.num_evaluations,
-            hyperparameters=config.hyperparameters,
-            shape=config.shape,
-        )
+        config = preset(name, task, objective)
+        names = ("steps", "num_evaluations", "trust_region", "hyperparameters", "shape")
+        return cls(preset=name, **{name: getattr(config, name) for name in names})
+
+    @classmethod
+    def of_file(cls, path: Path) -> "Train":
+        """The options as a file sets them."""
+        config = read_settings(path)
+        return cls(**{f.name: getattr(config, f.name) for f in dataclasses.fields(config)})
 
     def config(self) -> RunConfig:
         """What the options describe."""
@@ -90,6 +97,8 @@ class Train:
 
         start_jax(self.coordinator, self.num_processes, self.process_id)
         if self.resume is not None:
+            if self.settings is not None:
+                raise InputError("--resume goes on with a run and its settings; leave --config out.")
             steps = self.check_resume()
             with watch(self.resume) as on_progress:
                 runs = run.resume(self.resume, steps, on_progress, self.wandb)
@@ -350,14 +359,23 @@ def parse(arguments: list[str]) -> Any:
         return (command.__doc__ or "").splitlines()[0] if is_overview else None
 
     if arguments[:1] == ["train"]:
-        train = Train.of_preset(find_preset(arguments), next((a for a in arguments if a in TASKS), ""))
+        if file := find_option(arguments, "--config"):
+            if find_option(arguments, "--preset"):
+                raise InputError("--config brings all settings, and --preset others. Give one of them.")
+            train = Train.of_file(Path(file))
+        else:
+            objective = find_option(arguments, "--objective") or "mars"
+            train = Train.of_preset(find_preset(arguments), find_task_name(arguments), objective)
         if any(a.split("=")[0] == "--resume" for a in arguments):
             train = dataclasses.replace(train, steps=0)  # the run's own budget, unless another one is given
+    is_planned = arguments[:1] != ["tune"] or any(a.split("=")[0] == "--all" for a in arguments)
+    tune = Tune() if is_planned else Tune.of_preset(find_preset(arguments), find_task_name(arguments))
     commands = [
         Annotated[Train, tyro.conf.subcommand("train", default=train or Train(), description=about(Train))],
+        Annotated[Tune, tyro.conf.subcommand("tune", default=tune, description=about(Tune))],
         *(
             Annotated[c, tyro.conf.subcommand(c.__name__.lower(), description=about(c))]
-            for c in (Evaluate, Study, Baselines, Render, Play, Tasks, Figures, Demo, Doctor)
+            for c in (Evaluate, Study, Report, Baselines, Render, Play, Tasks, Figures, Demo, Doctor)
         ),
     ]
     return tyro.cli(  # type: ignore[call-overload, no-any-return, unused-ignore]
@@ -370,9 +388,20 @@ def parse(arguments: list[str]) -> Any:
 
 def find_preset(arguments: list[str]) -> str:
     """The value of --preset, before everything else is read."""
+    found = find_option(arguments, "--preset")
+    return "cpu" if found is None else found
+
+
+def find_option(arguments: list[str], option: str) -> str | None:
+    """The value of an option; None without it."""
     for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
-        if word == "--preset":
+        if word == option:
             return following
-        if word.startswith("--preset="):
-            return word.removeprefix("--preset=")
-    return "cpu"
+        if word.startswith(f"{option}="):
+            return word.removeprefix(f"{option}=")
+    return None
+
+
+def find_task_name(arguments: list[str]) -> str:
+    """The task among the arguments; nothing without it."""
+    return next((a for a in arguments if a in TASKS), "")

@@ -6,7 +6,7 @@ Each function draws one figure, saves it whole or not at all (PNG or PDF, by the
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +41,32 @@ _DASHES: dict[str, Any] = {
     "mars-additive": (0, (1.5, 1)),
 }
 _OTHER = "#999999"  # anything that is not one of the seven
+
+
+class Look(NamedTuple):
+    """How one algorithm is drawn, in every figure and on the page."""
+
+    title: str
+    colour: str
+    dashes: tuple[float, ...]  # lengths in line widths; none for a solid line
+
+
+def looks(titles: Mapping[str, str]) -> dict[str, Look]:
+    """A look for each algorithm; those that are not among the seven take colours that are free, broken otherwise."""
+    free = [colour for name, colour in COLOURS.items() if name not in titles]
+    others = [name for name in titles if name not in COLOURS]
+    patterns = ((3.0, 1.0), (1.0, 1.0), (6.0, 1.0, 1.0, 1.0, 1.0, 1.0))
+    found = {}
+    for name, title in titles.items():
+        if name in COLOURS:
+            found[name] = Look(title, COLOURS[name], _DASHES[name][1] if name in _DASHES else ())
+        else:
+            index = others.index(name)
+            colour = free[index] if index < len(free) else _OTHER
+            found[name] = Look(title, colour, patterns[index % len(patterns)])
+    return found
+
+
 _INK = "#333333"
 _OFFSET: dict[str, Any] = {"textcoords": "offset points"}
 
@@ -278,7 +304,8 @@ def _save(figure: Figure, path: str | os.PathLike[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        figure.savefig(unfinished, dpi=200)
+        # A PDF without its date: the same numbers give the same bytes.
+        figure.savefig(unfinished, dpi=200, metadata={"CreationDate": None} if path.suffix == ".pdf" else None)
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from ratiosym.experiments.records import read_json
 from ratiosym.report.figures import _INK, _OTHER, _STYLE, _WIDTH, COLOURS, _save
@@ -74,7 +75,7 @@ def values_figure(path: Path, points: Sequence[Point], title: str, colour: str) 
         axis.plot(numbers, values, "o", color=colour, markersize=4, label="complete")
         axis.step(numbers, np.maximum.accumulate(values), where="post", color=_INK, linewidth=1.2, label="best so far")
         axis.set(title=title, xlabel="trial", ylabel="mean return, last 20%")
-        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.legend(loc="outside lower center", ncols=3)
         _save(figure, path)
     return figure

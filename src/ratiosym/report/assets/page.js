@@ -1,0 +1,269 @@
+"use strict";
+// One page of results: filters, sortable tables, and curves that tell their values under the pointer or by arrow keys.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const titles = new Map(data.algorithms.map((a) => [a.label, a]));
+const NAMES = { normalised: "normalised return", return: "return", ratio_max: "largest ratio", ratio_min: "smallest ratio" };
+const isRatio = (metric) => metric.startsWith("ratio");
+
+// ---------------------------------------------------------------------------------------------------- small helpers
+
+function element(name, attributes = {}, ...children) {
+  const isSvg = ["svg", "g", "path", "line", "text", "circle"].includes(name);
+  const made = isSvg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+function words(value) {
+  if (value === null || value === undefined) return "–";
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 0.001 || size >= 1e5)) return value.toExponential(1).replace("e+", "e");
+  return String(Number(value.toPrecision(size < 1 ? 2 : 3)));
+}
+
+function steps(value) {
+  const [unit, name] = [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]].find(([u]) => Math.abs(value) >= u) || [1, ""];
+  return Number((value / unit).toPrecision(3)) + name;
+}
+
+function ticks(low, high, count) {
+  if (!(high > low)) return [low];
+  const rough = (high - low) / count;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999);
+  const found = [];
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) found.push(k * step);
+  return found;
+}
+
+function logTicks(low, high) {
+  const first = Math.ceil(Math.log10(low)), last = Math.floor(Math.log10(high));
+  if (last - first < 1) return ticks(low, high, 4).filter((t) => t > 0);
+  const stride = Math.ceil((last - first + 1) / 5);
+  return Array.from({ length: last - first + 1 }, (_, i) => first + i).filter((e) => e % stride === 0).map((e) => 10 ** e);
+}
+
+function nearest(values, wanted) {
+  let best = 0;
+  values.forEach((v, i) => { if (Math.abs(v - wanted) < Math.abs(values[best] - wanted)) best = i; });
+  return best;
+}
+
+// ------------------------------------------------------------------------------------------------------------ charts
+
+const SIZE = { width: 320, height: 190, left: 46, right: 10, top: 8, bottom: 32 };
+
+function linesOf(chart, metric, shown) {
+  const source = chart.lines[metric === "normalised" && !chart.lines.normalised ? "return" : metric] || {};
+  const change = metric === "normalised" && !chart.lines.normalised
+    ? (v) => (chart.high > chart.low ? (v - chart.low) / (chart.high - chart.low) : 0)
+    : (v) => v;
+  return Object.entries(source).filter(([label]) => shown.has(label)).map(([label, line]) => ({
+    label, x: data.steps[line.x],
+    ...Object.fromEntries(["y", "low", "high"].filter((k) => line[k]).map((k) => [k, line[k].map(change)])),
+  }));
+}
+
+function scaleOf(lines, metric) {
+  const values = lines.flatMap((l) => [...l.y, ...(l.low || []), ...(l.high || [])]);
+  let [low, high] = [Math.min(...values), Math.max(...values)];
+  const isLog = isRatio(metric);
+  if (metric === "normalised") [low, high] = [0, 1];
+  if (isLog) [low, high] = [Math.min(low, 1) / 1.02, Math.max(high, 1) * 1.02];
+  if (low === high) [low, high] = [low - 1, high + 1];
+  const place = isLog ? Math.log : (v) => v;
+  const y = (v) => SIZE.height - SIZE.bottom
+    - ((place(v) - place(low)) / (place(high) - place(low))) * (SIZE.height - SIZE.top - SIZE.bottom);
+  const first = Math.min(...lines.map((l) => l.x[0])), last = Math.max(...lines.map((l) => l.x[l.x.length - 1]));
+  const width = SIZE.width - SIZE.left - SIZE.right;
+  const x = (v) => SIZE.left + (last > first ? ((v - first) / (last - first)) * width : width / 2);
+  const xBack = (px) => first + ((px - SIZE.left) / width) * (last - first);
+  return { x, y, xBack, first, last, yTicks: isLog ? logTicks(low, high) : ticks(low, high, 4) };
+}
+
+function path(points) {
+  return points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
+}
+
+class Chart {
+  constructor(figure) {
+    this.figure = figure;
+    this.chart = data.charts[figure.dataset.chart];
+    this.svg = element("svg", { class: "chart", viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, tabindex: 0, role: "img" });
+    this.tip = element("div", { class: "tip", hidden: "", role: "status" });
+    figure.append(this.svg, this.tip);
+    this.svg.addEventListener("pointermove", (event) => this.follow(event));
+    this.svg.addEventListener("pointerdown", (event) => this.follow(event));
+    this.svg.addEventListener("pointerleave", () => this.hide());
+    this.svg.addEventListener("blur", () => this.hide());
+    this.svg.addEventListener("keydown", (event) => this.walk(event));
+  }
+
+  draw(metric, shown) {
+    this.metric = this.chart.kind === "task" ? metric : "normalised";
+    this.lines = linesOf(this.chart, this.metric, shown).filter((l) => l.x.length);
+    this.index = null;
+    this.hide();
+    this.svg.replaceChildren();
+    const what = this.chart.kind === "profile" ? "share of runs above each score" : NAMES[this.metric];
+    const help = "Arrow keys move along the curves.";
+    this.svg.setAttribute("aria-label", `${this.chart.title}: ${what} of ${this.lines.map((l) => titles.get(l.label).title).join(", ")}. ${help}`);
+    if (!this.lines.length) return;
+    this.scale = scaleOf(this.lines, this.metric);
+    this.drawAxes();
+    for (const line of this.lines) this.drawLine(line);
+    this.cursor = element("g", { hidden: "" });
+    this.svg.append(this.cursor);
+  }
+
+  drawAxes() {
+    const { x, y, first, last, yTicks } = this.scale;
+    const right = SIZE.width - SIZE.right, bottom = SIZE.height - SIZE.bottom;
+    for (const t of yTicks) {
+      this.svg.append(
+        element("line", { class: "grid-line", x1: SIZE.left, x2: right, y1: y(t), y2: y(t) }),
+        element("text", { x: SIZE.left - 5, y: y(t) + 3.5, "text-anchor": "end" }, words(t)),
+      );
+    }
+    if (isRatio(this.metric)) this.svg.append(element("line", { class: "axis-line", x1: SIZE.left, x2: right, y1: y(1), y2: y(1) }));
+    this.svg.append(element("line", { class: "axis-line", x1: SIZE.left, x2: right, y1: bottom, y2: bottom }));
+    for (const t of ticks(first, last, 4)) {
+      this.svg.append(element("text", { x: x(t), y: bottom + 13, "text-anchor": "middle" }, this.xWords(t)));
+    }
+    const label = this.chart.kind === "profile" ? "normalised score" : "environment steps";
+    this.svg.append(element("text", { x: (SIZE.left + right) / 2, y: SIZE.height - 4, "text-anchor": "middle" }, label));
+  }
+
+  drawLine(line) {
+    const { x, y } = this.scale;
+    const look = titles.get(line.label);
+    if (line.low) {
+      const there = line.x.map((v, i) => [x(v), y(line.high[i])]);
+      const back = line.x.map((v, i) => [x(v), y(line.low[i])]).reverse();
+      this.svg.append(element("path", { d: path([...there, ...back]) + "Z", fill: look.colour, opacity: 0.18, stroke: "none" }));
+    }
+    const d = path(line.x.map((v, i) => [x(v), y(line.y[i])]));
+    this.svg.append(element("path", {
+      d, fill: "none", stroke: look.colour, "stroke-width": 1.8, "stroke-dasharray": look.dash, "stroke-linejoin": "round",
+      "data-algorithm-line": line.label,
+    }));
+  }
+
+  xWords(value) { return this.chart.kind === "profile" ? words(value) : steps(value); }
+
+  follow(event) {
+    if (!this.lines.length) return;
+    const box = this.svg.getBoundingClientRect();
+    const at = this.scale.xBack(((event.clientX - box.left) / box.width) * SIZE.width);
+    this.show(nearest(this.lines[0].x, at));
+  }
+
+  walk(event) {
+    if (!this.lines.length) return;
+    const last = this.lines[0].x.length - 1;
+    const now = this.index;
+    const moves = { ArrowRight: now === null ? 0 : now + 1, ArrowLeft: now === null ? last : now - 1, Home: 0, End: last };
+    if (event.key === "Escape") this.hide();
+    if (!(event.key in moves)) return;
+    event.preventDefault();
+    this.show(Math.min(last, Math.max(0, moves[event.key])));
+  }
+
+  show(index) {
+    this.index = index;
+    const at = this.lines[0].x[index];
+    const { x, y } = this.scale;
+    this.cursor.replaceChildren(element("line", { class: "cursor", x1: x(at), x2: x(at), y1: SIZE.top, y2: SIZE.height - SIZE.bottom }));
+    const rows = this.lines.map((line) => {
+      const i = nearest(line.x, at);
+      const look = titles.get(line.label);
+      this.cursor.append(element("circle", { cx: x(line.x[i]), cy: y(line.y[i]), r: 3, fill: look.colour }));
+      const interval = line.low ? ` (${words(line.low[i])}, ${words(line.high[i])})` : "";
+      return element("div", {}, swatch(look), element("span", {}, `${look.title} `, element("b", {}, words(line.y[i])), interval));
+    });
+    const head = this.chart.kind === "profile" ? `score above ${words(at)}` : `${steps(at)} steps`;
+    this.tip.replaceChildren(element("div", {}, head), ...rows);
+    this.cursor.removeAttribute("hidden");
+    this.tip.hidden = false;
+    // Below the curves and the pointer, never beside the figure.
+    this.tip.style.left = "8px";
+    const room = this.figure.clientWidth - this.tip.offsetWidth - 8;
+    const middle = (x(at) / SIZE.width) * this.figure.clientWidth;
+    this.tip.style.left = `${Math.max(8, Math.min(room, middle - this.tip.offsetWidth / 2))}px`;
+  }
+
+  hide() {
+    this.tip.hidden = true;
+    this.index = null;
+    if (this.cursor) this.cursor.setAttribute("hidden", "");
+  }
+}
+
+function swatch(look) {
+  const svg = element("svg", { class: "swatch", viewBox: "0 0 30 8", "aria-hidden": "true" });
+  svg.append(element("line", { x1: 0, x2: 30, y1: 4, y2: 4, stroke: look.colour, "stroke-width": 3, "stroke-dasharray": look.dash }));
+  return svg;
+}
+
+// ----------------------------------------------------------------------------------------------------------- filters
+
+const form = document.getElementById("filters");
+const charts = [...document.querySelectorAll("figure[data-chart]")].map((figure) => new Chart(figure));
+const metric = document.getElementById("metric");
+
+function checked(name) {
+  return new Set([...form.querySelectorAll(`input[name=${name}]:checked`)].map((box) => box.value));
+}
+
+function apply() {
+  const suites = checked("suite"), algorithms = checked("algorithm");
+  for (const item of document.querySelectorAll("main [data-suite], main [data-algorithm]")) {
+    const { suite, algorithm } = item.dataset;
+    item.hidden = (suite !== undefined && !suites.has(suite)) || (algorithm !== undefined && !algorithms.has(algorithm));
+  }
+  for (const chart of charts) chart.draw(metric ? metric.value : "normalised", algorithms);
+  const all = (name) => form.querySelectorAll(`input[name=${name}]`).length;
+  document.getElementById("status").textContent =
+    `Showing ${suites.size} of ${all("suite")} suites and ${algorithms.size} of ${all("algorithm")} algorithms.`;
+}
+
+for (const slot of form.querySelectorAll("[data-swatch]")) slot.replaceWith(swatch(titles.get(slot.dataset.swatch)));
+form.addEventListener("change", apply);
+form.addEventListener("submit", (event) => event.preventDefault());
+for (const button of form.querySelectorAll("button[data-all]")) {
+  button.addEventListener("click", () => {
+    const boxes = [...form.querySelectorAll(`input[name=${button.dataset.all}]`)];
+    const isOn = !boxes.every((box) => box.checked);
+    for (const box of boxes) box.checked = isOn;
+    apply();
+  });
+}
+if (metric) metric.addEventListener("change", apply);
+
+// ----------------------------------------------------------------------------------------------------------- sorting
+
+function sortBy(head) {
+  const table = head.closest("table"), body = table.tBodies[0];
+  const column = head.cellIndex;
+  const isDescending = head.getAttribute("aria-sort") === "ascending"
+    || (head.getAttribute("aria-sort") === null && head.dataset.first === "descending");
+  const key = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent;
+  const compare = (a, b) => {
+    const [one, other] = [key(a), key(b)];
+    if (one === "" || other === "") return (one === "") - (other === "");  // what is missing comes last
+    const order = isNaN(one) || isNaN(other) ? one.localeCompare(other, "en", { numeric: true }) : one - other;
+    return isDescending ? -order : order;
+  };
+  body.append(...[...body.rows].filter((row) => !row.classList.contains("total")).sort(compare),
+    ...[...body.rows].filter((row) => row.classList.contains("total")));
+  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", isDescending ? "descending" : "ascending");
+}
+
+for (const button of document.querySelectorAll("th button")) {
+  button.addEventListener("click", () => sortBy(button.closest("th")));
+}
+
+apply();

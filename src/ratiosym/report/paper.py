@@ -1,0 +1,211 @@
+"""The paper's figures from a study: Figure 2, Figure 3, the curves of every task, and performance profiles.
+
+Each function draws one figure and saves it twice, as PNG and as PDF; it returns the figure.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import EngFormatter, MaxNLocator, NullLocator
+
+from ratiosym.report.analysis import THRESHOLDS, Analysis, Series, SuiteNumbers, TaskNumbers
+from ratiosym.report.figures import _INK, _STYLE, _WIDTH, Look, _PlainLogFormatter, _save, looks
+from ratiosym.report.statistics import Curve, normalise
+
+ABLATION_TASKS = ("aerojax-8v8", "jaxnav-11x11x4a")  # of the paper's Figure 3
+SUFFIXES = (".png", ".pdf")
+
+
+def draw_paper(analysis: Analysis, directory: Path) -> list[Path]:
+    """All figures of a study, into a directory."""
+    drawn = {
+        "figure2": suites_figure,
+        "figure3": ratios_figure,
+        "tasks": tasks_figure,
+        "profiles": profiles_figure,
+    }
+    paths = []
+    for name, draw in drawn.items():
+        if name in ("figure2", "profiles") and not analysis.overall.tasks and not _compared(analysis):
+            continue  # nothing that all algorithms have finished
+        draw(analysis, directory / name)
+        paths += [directory / f"{name}{suffix}" for suffix in SUFFIXES]
+    return paths
+
+
+def _compared(analysis: Analysis) -> list[SuiteNumbers]:
+    return [suite for suite in analysis.suites.values() if suite.tasks]
+
+
+def suites_figure(analysis: Analysis, stem: Path) -> Figure:
+    """The paper's Figure 2: normalised returns of each suite, and how likely the reference improves on the others."""
+    suites, style = _compared(analysis), looks(analysis.titles)
+    columns = min(4, len(suites))
+    rows = -(-len(suites) // columns)
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(min(_WIDTH, 2.4 * columns + 0.4), 1.75 * rows), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
+        for axis, suite, letter in zip(axes.flat, suites, "abcdefghijklmnop", strict=False):
+            _draw_curves(axis, suite.returns, style)
+            axis.set_title(f"({letter}) {suite.title}", fontsize=8)
+            _normalised(axis)
+            if suite.improvement:
+                _draw_improvement(axis, suite, style, analysis.titles[analysis.reference])
+        _finish(figure, axes, len(suites), style, "normalised return")
+        _save_both(figure, stem)
+    return figure
+
+
+def _draw_improvement(axis: Axes, suite: SuiteNumbers, style: Mapping[str, Look], reference: str) -> None:
+    """The inset: P(reference > other) and its interval for each of the others, where the curves leave room."""
+    num = len(suite.improvement)
+    titles = [style[label].title for label in suite.improvement]
+    is_short = max(map(len, titles)) <= 8  # longer ones do not fit: line and colour tell
+    width, height = 0.37, min(0.42, 0.1 + 0.085 * num)
+    corners = ((0.6, 0.17), (0.26 if is_short else 0.06, 0.88 - height))  # lower right, upper left
+    left, bottom = min(corners, key=lambda corner: _crowd(suite, *corner, width, height))
+    inset = axis.inset_axes((left, bottom, width, height), zorder=6)
+    inset.patch.set_alpha(0.85)
+    inset.axvline(0.5, color=_INK, linewidth=0.6, linestyle=(0, (2, 2)))
+    for place, (label, found) in enumerate(suite.improvement.items()):
+        if found.has_interval:
+            inset.plot((found.low, found.high), (place, place), **_line(style[label], 1.2))
+        inset.plot(found.value, place, "o", color=style[label].colour, markersize=2.5)
+    inset.set(xlim=(-0.03, 1.03), ylim=(num - 0.5, -0.5))
+    inset.set_yticks(range(num) if is_short else [], titles if is_short else [], fontsize=5)
+    inset.set_xticks((0, 0.5, 1), ("0", "0.5", "1"), fontsize=5)
+    inset.tick_params(length=1.5, width=0.5, pad=1)
+    inset.set_title(f"P({reference} better)", fontsize=5, pad=1.5)
+    inset.grid(visible=False)
+
+
+def _crowd(suite: SuiteNumbers, left: float, bottom: float, width: float, height: float) -> int:
+    """How many points of the curves lie where an inset (in parts of its panel) would be, its labels included."""
+    num = 0
+    for steps, curve in suite.returns.values():
+        x = (steps - steps[0]) / max(1.0, steps[-1] - steps[0])
+        y = curve.value
+        num += int(((x > left - 0.1) & (x < left + width) & (y > bottom - 0.1) & (y < bottom + height + 0.1)).sum())
+    return num
+
+
+def tasks_figure(analysis: Analysis, stem: Path) -> Figure:
+    """Normalised returns of every task (the paper's Appendix F)."""
+    tasks, style = list(analysis.tasks.values()), looks(analysis.titles)
+    columns = min(5, len(tasks))
+    rows = -(-len(tasks) // columns)
+    with matplotlib.rc_context({**_STYLE, "font.size": 6, "axes.labelsize": 6.5}):
+        figure = Figure(figsize=(min(_WIDTH, 2.0 * columns + 0.4), 1.2 * rows), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
+        for axis, task in zip(axes.flat, tasks, strict=False):
+            _draw_curves(axis, normalised(task), style, linewidth=1.0)
+            axis.set_title(task.name, fontsize=6.5, pad=3)
+            _normalised(axis)
+            axis.tick_params(length=2, pad=1.5)
+        _finish(figure, axes, len(tasks), style, "normalised return")
+        _save_both(figure, stem)
+    return figure
+
+
+def ratios_figure(analysis: Analysis, stem: Path) -> Figure:
+    """The paper's Figure 3: returns, largest and smallest ratio; on its two tasks, or on the study's first two."""
+    names = [name for name in ABLATION_TASKS if name in analysis.tasks] or list(analysis.tasks)[:2]
+    style = looks(analysis.titles)
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(_WIDTH, 1.9 * len(names)), layout="constrained")
+        axes = figure.subplots(len(names), 3, squeeze=False)
+        for row, name in zip(axes, names, strict=True):
+            task = analysis.tasks[name]
+            for axis, title, curves in zip(
+                row,
+                ("returns", "max ratios", "min ratios"),
+                (task.returns, task.ratios["ratio_max"], task.ratios["ratio_min"]),
+                strict=True,
+            ):
+                _draw_curves(axis, curves, style, linewidth=1.2)
+                axis.set_title(f"{name}: {title}", fontsize=8)
+                if title != "returns":
+                    axis.set_yscale("log")
+                    axis.yaxis.set_major_formatter(_PlainLogFormatter())
+                    axis.yaxis.set_minor_formatter(_PlainLogFormatter())
+                    axis.axhline(1, color=_INK, linewidth=0.8, zorder=1)
+            row[0].set_ylabel("evaluation return")
+        _finish(figure, axes, axes.size, style)
+        _save_both(figure, stem)
+    return figure
+
+
+def profiles_figure(analysis: Analysis, stem: Path) -> Figure:
+    """Performance profiles: the share of runs above each normalised score, over all tasks."""
+    style = looks(analysis.titles)
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(_WIDTH / 2, 2.4), layout="constrained")
+        axes = figure.subplots(1, 1, squeeze=False)
+        curves = {label: Series(THRESHOLDS, curve) for label, curve in analysis.profile.items()}
+        _draw_curves(axes[0, 0], curves, style)
+        axes[0, 0].set(xlabel="normalised score", ylabel="share of runs above it", xlim=(0, 1), ylim=(-0.02, 1.02))
+        _legend(figure, style)
+        _save_both(figure, stem)
+    return figure
+
+
+def normalised(task: TaskNumbers) -> dict[str, Series]:
+    """A task's returns between its least and its largest."""
+    return {
+        label: Series(steps, Curve(*(normalise(x, task.low, task.high) for x in curve)))
+        for label, (steps, curve) in task.returns.items()
+    }
+
+
+def _draw_curves(axis: Axes, curves: Mapping[str, Series], style: Mapping[str, Look], linewidth: float = 1.4) -> None:
+    for label, (steps, curve) in curves.items():
+        axis.plot(steps, curve.value, **_line(style[label], linewidth))
+        if np.isfinite(curve.low).all():
+            axis.fill_between(steps, curve.low, curve.high, color=style[label].colour, alpha=0.18, linewidth=0)
+
+
+def _normalised(axis: Axes) -> None:
+    axis.set(ylim=(-0.03, 1.03), yticks=(0, 0.5, 1))
+
+
+def _finish(figure: Figure, axes: Any, num: int, style: Mapping[str, Look], label: str | None = None) -> None:
+    """Steps on the axes, labels outside, panels that are not needed away, the legend."""
+    rows, columns = axes.shape
+    for index, axis in enumerate(axes.flat):
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+        axis.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 4, 5, 10]))
+        axis.xaxis.set_minor_locator(NullLocator())
+        if index >= num:
+            axis.set_axis_off()
+        if index + columns >= num and index < num:
+            axis.set_xlabel("environment steps")
+    if label:
+        for row in axes:
+            row[0].set_ylabel(label)
+    _legend(figure, style)
+
+
+def _legend(figure: Figure, style: Mapping[str, Look]) -> None:
+    """One legend above all panels, as in the paper, and the height it takes."""
+    width, height = figure.get_size_inches()
+    widest = 0.6 + 0.062 * max(len(look.title) for look in style.values())  # inches, at 8 points
+    columns = min(len(style), max(1, int(width / widest)))
+    figure.set_size_inches(width, height + 0.17 * -(-len(style) // columns))
+    handles = [Line2D([], [], **_line(look, 1.6)) for look in style.values()]
+    figure.legend(handles=handles, loc="outside upper center", ncols=columns)
+
+
+def _line(look: Look, linewidth: float) -> dict[str, Any]:
+    pattern = (0, look.dashes) if look.dashes else "-"
+    return {"color": look.colour, "linestyle": pattern, "linewidth": linewidth, "label": look.title}
+
+
+def _save_both(figure: Figure, stem: Path, suffixes: Sequence[str] = SUFFIXES) -> None:
+    for suffix in suffixes:
+        _save(figure, stem.with_name(stem.name + suffix))

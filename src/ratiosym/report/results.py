@@ -1,0 +1,152 @@
+"""A study read from disk: its plan, its finished runs, and what became of the others."""
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ratiosym.experiments.plans import Plan, PlannedRun
+from ratiosym.experiments.records import read_json, read_table
+from ratiosym.experiments.study import read_study
+from ratiosym.learning.config import RunConfig
+from ratiosym.types import InputError
+
+RATIOS = ("ratio_max", "ratio_min")
+
+
+class Unusable(Exception):
+    """Why a run is not part of the comparison, in a few words."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run."""
+
+    task: str
+    label: str
+    seed: int
+    path: Path  # seen from the study's directory
+    steps: Float[np.ndarray, "N"]  # of the evaluations
+    returns: Float[np.ndarray, "N"]  # mean over an evaluation's episodes
+    absolute: float  # the absolute metric: mean return of the best parameters
+    training: dict[str, np.ndarray]  # steps, ratio_max, ratio_min of each update
+    commit: str | None
+    versions: dict[str, Any]
+    departures: tuple[str, ...]  # settings, beside the budget, that are not the plan's
+
+
+@dataclass(frozen=True)
+class Absence:
+    """A planned run that is not part of the comparison."""
+
+    task: str
+    label: str
+    seed: int
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class StudyResults:
+    """Everything a report is made from."""
+
+    directory: Path
+    plan: Plan
+    details: dict[str, Any]  # plan.json: versions, commit, devices ...
+    runs: tuple[RunResult, ...]
+    absent: tuple[Absence, ...]
+
+    def of(self, task: str, label: str) -> list[RunResult]:
+        """The finished runs of an algorithm on a task."""
+        return [run for run in self.runs if (run.task, run.label) == (task, label)]
+
+
+def load(directory: str | os.PathLike[str]) -> StudyResults:
+    """A study's directory. InputError if it is none, or if no run has finished."""
+    directory = Path(directory)
+    plan = read_study(directory)
+    details = read_json(directory / "plan.json")
+    runs: list[RunResult] = []
+    absent: list[Absence] = []
+    order = {name: place for place, name in enumerate((*plan.tasks, *(a.label for a in plan.algorithms)))}
+    for planned in sorted(plan.runs(), key=lambda run: (order[run.task], order[run.label], run.seed)):
+        try:
+            runs.append(read_run(directory, planned))
+        except Unusable as reason:
+            absent.append(Absence(planned.task, planned.label, planned.seed, planned.path, str(reason)))
+    if not runs:
+        raise InputError(
+            f"None of the {len(absent)} runs in '{directory}' has finished ({absent[0].path}: {absent[0].reason}). "
+            f"Go on with: ratiosym study run --out '{directory}'"
+        )
+    return StudyResults(directory, plan, details, tuple(runs), tuple(absent))
+
+
+def read_run(study: Path, planned: PlannedRun) -> RunResult:
+    """A finished run; Unusable says why it is none."""
+    directory = study / planned.path
+    if not (directory / "config.json").exists():
+        raise Unusable(failure(directory) or "not started")
+    try:
+        details = read_json(directory / "config.json")
+        departures = compare(RunConfig.from_dict(details.get("config") or {}), planned.config)
+        if not (directory / "summary.json").exists():
+            raise Unusable(failure(directory) or f"not finished{how_far(directory, planned.config)}")
+        summary = read_json(directory / "summary.json")
+        evaluations = read_table(directory / "evaluations.csv")
+        training = read_table(directory / "training.csv")
+        run = RunResult(
+            task=planned.task,
+            label=planned.label,
+            seed=planned.seed,
+            path=planned.path,
+            steps=evaluations["steps"],
+            returns=evaluations["mean_return"],
+            absolute=float(summary["absolute_metric"]["mean_return"]),
+            training={name: training[name] for name in ("steps", *RATIOS)},
+            commit=details.get("commit"),
+            versions=details.get("versions") or {},
+            departures=departures,
+        )
+    except KeyError as error:
+        raise Unusable(f"damaged: {error} is missing") from None
+    except (InputError, OSError, ValueError, TypeError) as error:
+        raise Unusable(f"damaged: {' '.join(str(error).split())}") from None
+    if len(run.steps) == 0 or len(run.training["steps"]) == 0:
+        raise Unusable("damaged: a table is empty")
+    if not np.isfinite([*run.returns, run.absolute]).all():
+        raise Unusable("damaged: a return is not a finite number")
+    return run
+
+
+def compare(found: RunConfig, planned: RunConfig) -> tuple[str, ...]:
+    """In which settings a run departs from the plan, as it may where presets have changed since; the budget is apart."""
+    wrong = [n for n in ("task", "objective", "seed") if getattr(found, n) != getattr(planned, n)]
+    if wrong:
+        described = ", ".join(f"{n} {getattr(found, n)}" for n in wrong)
+        raise Unusable(f"it is another run: its config.json says {described}")
+    parts = ("trust_region", "hyperparameters", "shape")
+    pairs = [(dataclasses.asdict(getattr(found, p)), dataclasses.asdict(getattr(planned, p))) for p in parts]
+    return tuple(name for own, due in pairs for name in due if own[name] != due[name])
+
+
+def failure(directory: Path) -> str | None:
+    """The last line of what a failed run left behind."""
+    try:
+        lines = (directory / "failure.txt").read_text().strip().splitlines()
+    except OSError:
+        return None
+    return f"failed: {lines[-1].strip()}" if lines else "failed"
+
+
+def how_far(directory: Path, config: RunConfig) -> str:
+    """Where an unfinished run stands, if it can be told."""
+    try:
+        steps = read_table(directory / "evaluations.csv")["steps"][-1]
+    except (OSError, ValueError, KeyError, IndexError):
+        return ""
+    return f" ({steps:,.0f} of {config.num_updates * config.shape.steps_per_update:,} steps)"

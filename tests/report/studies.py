@@ -1,0 +1,62 @@
+"""Studies on disk with known answers, written as runs write themselves; nothing is trained."""
+
+import dataclasses
+
+import numpy as np
+
+from ratiosym.experiments.plans import Algorithm, Plan
+from ratiosym.experiments.records import write_json, write_table
+
+VERSIONS = {"python": "3.11.7", "ratiosym": "0.1.0", "jax": "0.10.2"}
+PROVENANCE = {
+    "versions": VERSIONS,
+    "commit": "0123abc",
+    "devices": ["cpu"],
+    "platform": "Linux",
+    "processor": "A processor",
+    "command": "ratiosym study run",
+}
+LEVELS = {"mars": 0.9, "mappo": 0.7, "maspo": 0.5}  # where the curves go, before noise
+
+
+def make_plan(tasks=("mpe-spread-3ag", "connector-5x5x3a"), labels=("mars", "mappo", "maspo"), seeds=3, **changes):
+    """A plan of objectives by name; a pair is (label, objective)."""
+    pairs = [(label, label) if isinstance(label, str) else label for label in labels]
+    algorithms = tuple(Algorithm(label, objective) for label, objective in pairs)
+    plan = Plan("tiny", "A study of nothing.", algorithms, tuple(tasks), tuple(range(seeds)), "smoke")
+    return dataclasses.replace(plan, **changes)
+
+
+def final_return(task, label, seed):
+    """A level by algorithm and a shift by seed, the same on every task."""
+    return LEVELS.get(label, 0.6) + 0.02 * seed
+
+
+def write_study(directory, plan, final=final_return, absolute=None, num=6, updates=24):
+    """Every run of a plan, finished: returns rise from 0 to ``final``, the absolute metric is that (or ``absolute``)."""
+    write_json(directory / "plan.json", {"plan": plan.to_dict(), **PROVENANCE})
+    for planned in plan.runs():
+        level = final(planned.task, planned.label, planned.seed)
+        best = level if absolute is None else absolute(planned.task, planned.label, planned.seed)
+        write_run(directory / planned.path, planned.config, level, best, num, updates)
+    return directory
+
+
+def write_run(directory, config, level, absolute, num=6, updates=24):
+    """One finished run whose return rises in a straight line."""
+    budget = config.num_updates * config.shape.steps_per_update
+    write_json(directory / "config.json", {"config": config.to_dict(), "spec": {}, **PROVENANCE})
+    rows = [evaluation(budget * k // num, level * k / num) for k in range(num + 1)]
+    write_table(directory / "evaluations.csv", rows)
+    write_table(directory / "training.csv", [update(k, budget * k // updates) for k in range(1, updates + 1)])
+    summary = {"task": config.task, "objective": config.objective, "seed": config.seed, "steps": budget}
+    write_json(directory / "summary.json", {**summary, "absolute_metric": evaluation(0, absolute)})
+
+
+def evaluation(steps, mean_return):
+    return {"update": 0, "steps": steps, "episodes": 32, "mean_return": mean_return, "std_return": 0.1}
+
+
+def update(number, steps):
+    """Ratios that part from 1 as training goes on."""
+    return {"update": number, "steps": steps, "ratio_min": float(np.exp(-0.1 * number)), "ratio_max": 1 + 0.1 * number}
