@@ -58,6 +58,7 @@ class Plan:
     seeds: tuple[int, ...]
     preset: str = "cpu"
     options: dict[str, Any] = field(default_factory=dict)
+    tuned: bool = False  # whether a preset's tuned settings are used; without them all algorithms have equal ones
 
     def runs(self) -> list[PlannedRun]:
         """All runs. Seeds come one after another: a study that is stopped is complete in its first ones."""
@@ -71,7 +72,7 @@ class Plan:
     def config(self, algorithm: Algorithm, task: str, seed: int) -> RunConfig:
         """The configuration of one run."""
         options = {**self.options, **algorithm.options, "objective": algorithm.objective, "seed": seed}
-        return configure(task, self.preset, **options)
+        return configure(task, self.preset, self.tuned, **options)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -82,7 +83,7 @@ class Plan:
     def from_dict(cls, data: Mapping[str, Any]) -> "Plan":
         """From plain data. InputError for whatever does not fit, with the closest name that would."""
         check_keys(data, cls, "A plan", required=("name", "algorithms", "tasks", "seeds"))
-        for name, kind in (("name", str), ("about", str), ("preset", str), ("options", dict)):
+        for name, kind in (("name", str), ("about", str), ("preset", str), ("options", dict), ("tuned", bool)):
             if not isinstance(data.get(name, kind()), kind):
                 raise InputError(f"'{name}' of a plan is {data[name]!r}; it must be {_WORDS[kind]}.")
         for name in ("algorithms", "tasks", "seeds"):
@@ -96,6 +97,7 @@ class Plan:
             seeds=tuple(data["seeds"]),
             preset=data.get("preset", "cpu"),
             options=dict(data.get("options", {})),
+            tuned=data.get("tuned", False),
         )
         plan.validate()
         return plan

@@ -156,8 +156,8 @@ def check_runs(plan: Plan, directory: Path) -> None:
         place = directory / run.path
         if (place / "config.json").exists() and read_config(place) != run.config:
             raise InputError(
-                f"'{place}' holds a run with other settings than the plan has for it (see its config.json). "
-                f"Move it away, or choose another --out; nothing was changed."
+                f"'{place}' holds a run with other settings than the plan has for it now (see its config.json; "
+                f"another version may have other presets). Move it away, or choose another --out; nothing was changed."
             )
 
 
@@ -186,8 +186,9 @@ def read_notes(path: Path) -> dict[str, Any]:
     return {name: value for name, value in data.items() if name in names}
 
 
-def examine(directory: Path) -> Standing:
+def examine(directory: str | Path) -> Standing:
     """Where the study in a directory stands."""
+    directory = Path(directory)
     plan = read_study(directory)
     return Standing(plan, tuple(look(directory, run) for run in plan.runs()))
 
