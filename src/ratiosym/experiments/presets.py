@@ -2,9 +2,10 @@
 
 import dataclasses
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
-from ratiosym.experiments import tuned
+from ratiosym.experiments import records, tuned
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion
 from ratiosym.types import InputError
 
@@ -71,3 +72,14 @@ def change(config: RunConfig, **options: Any) -> RunConfig:
         changes[homes.get(name, "run")][name] = value
     nested = {part: dataclasses.replace(getattr(config, part), **changes[part]) for part in parts}
     return dataclasses.replace(config, **changes["run"], **nested)
+
+
+def read_settings(path: Path) -> RunConfig:
+    """The configuration in the ``best.json`` of a search or the ``config.json`` of a run."""
+    advice = "It must be the best.json of a search or the config.json of a run."
+    if not path.is_file():
+        raise InputError(f"--config is '{path}', which is no file. {advice}")
+    data = records.read_json(path).get("config")
+    if not isinstance(data, dict):
+        raise InputError(f"--config is '{path}', which has no configuration in it. {advice}")
+    return RunConfig.from_dict(data)

@@ -12,8 +12,18 @@ place whose worker died is queued again with its parameters and finished seeds. 
 trials, however many workers come and go (Decision 67).
 """
 
-from ratiosym.experiments.tuning.outcome import Outcome, tune
+from ratiosym.experiments.tuning.outcome import Outcome, local_workers, ray_workers, tune
 from ratiosym.experiments.tuning.search import SEEDS, Search, TrialRow, best_of
 from ratiosym.experiments.tuning.workers import default_workers
 
-__all__ = ["SEEDS", "Outcome", "Search", "TrialRow", "best_of", "default_workers", "tune"]
+__all__ = [
+    "SEEDS",
+    "Outcome",
+    "Search",
+    "TrialRow",
+    "best_of",
+    "default_workers",
+    "local_workers",
+    "ray_workers",
+    "tune",
+]

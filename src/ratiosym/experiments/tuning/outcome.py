@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,11 @@ from ratiosym.experiments.tuning.ledger import Ledger, describe_differences
 from ratiosym.experiments.tuning.search import FINISHED, Search, TrialRow, best_of
 from ratiosym.experiments.tuning.seeds import RunSeed, train_seed
 from ratiosym.experiments.tuning.storage import Database, database_errors, quietly
-from ratiosym.experiments.tuning.workers import OnProgress, nobody_asks, run_workers, work
+from ratiosym.experiments.tuning.workers import OnProgress, nobody_asks, run_on_ray, run_processes, work
 from ratiosym.learning.train import make_learner
 from ratiosym.types import InputError
+
+RunWorkers = Callable[[Search, OnProgress], None]
 
 TARGET_QUANTILE = 0.25  # importance for being among the best quarter (Decision 71)
 
@@ -35,28 +38,47 @@ class Outcome:
         return best_of(self.rows)
 
 
-def tune(
-    search: Search,
-    num_workers: int = 1,
-    on_progress: OnProgress = nobody_asks,
-    run_seed: RunSeed = train_seed,
-) -> Outcome:
-    """Search, or go on with a search, and write down what came out."""
-    if num_workers < 1:
-        raise InputError(f"--workers is {num_workers}; it must be at least 1.")
+def tune(search: Search, run_workers: RunWorkers | int = 1, on_progress: OnProgress = nobody_asks) -> Outcome:
+    """Search, or go on with a search, and write down what came out.
+
+    ``run_workers`` is a number of local ones, or a function that runs them elsewhere.
+    """
     search.validate()
     make_learner(make(search.config.task), search.config, 1)  # whether the task exists and groups fit the devices
+    run_workers = local_workers(run_workers) if isinstance(run_workers, int) else run_workers
     occupy(search)
     with database_errors(search.storage):
         Ledger(search).check_number()
-        if num_workers == 1:
-            work(search, run_seed, on_progress)
-        else:
-            run_workers(search, min(num_workers, search.num_trials), run_seed, on_progress)
+        run_workers(search, on_progress)
         ledger = Ledger(search)
         outcome = Outcome(search, ledger.rows(), importance_of(ledger))
     write_outcome(outcome)
     return outcome
+
+
+def local_workers(number: int, run_seed: RunSeed = train_seed) -> RunWorkers:
+    """This process alone, or so many others."""
+    if number < 1:
+        raise InputError(f"--workers is {number}; it must be at least 1.")
+
+    def run(search: Search, on_progress: OnProgress) -> None:
+        if number == 1:
+            work(search, run_seed, on_progress)
+        else:
+            run_processes(search, min(number, search.num_trials), run_seed, on_progress)
+
+    return run
+
+
+def ray_workers(num_cpus: float = 1, num_gpus: float = 0, run_seed: RunSeed = train_seed) -> RunWorkers:
+    """As many as fit on a Ray cluster."""
+    if num_cpus < 0 or num_gpus < 0 or num_cpus + num_gpus <= 0:
+        raise InputError(f"--cpus is {num_cpus:g} and --gpus {num_gpus:g}; a worker needs some of one of them.")
+
+    def run(search: Search, on_progress: OnProgress) -> None:
+        run_on_ray(search, num_cpus, num_gpus, run_seed, on_progress)
+
+    return run
 
 
 def occupy(search: Search) -> None:

@@ -1,6 +1,7 @@
-"""Those who run trials: this process, or local processes pinned to a core each."""
+"""Those who run trials: this process, local processes pinned to a core each, or a Ray cluster."""
 
 import contextlib
+import dataclasses
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -8,12 +9,14 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from statistics import mean
 from typing import Any
 
 import optuna
 from optuna.trial import TrialState
 
+from ratiosym.experiments.executors import check_resources, connect, import_ray
 from ratiosym.experiments.tuning.ledger import POLL_SECONDS, Ledger
 from ratiosym.experiments.tuning.search import FINISHED, Search, TrialRow
 from ratiosym.experiments.tuning.seeds import Diverged, RunSeed, seed_value, train_seed
@@ -80,8 +83,8 @@ def default_workers() -> int:
     return num_cores() if jax.default_backend() == "cpu" else 1
 
 
-def run_workers(search: Search, num_workers: int, run_seed: RunSeed, on_progress: OnProgress) -> None:
-    """Local processes, pinned to a core each."""
+def run_processes(search: Search, num_workers: int, run_seed: RunSeed, on_progress: OnProgress) -> None:
+    """Workers on this machine, pinned to a core each."""
     ledger = Ledger(search)
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=work_as_child, args=(search, run_seed)) for _ in range(num_workers)]
@@ -89,9 +92,9 @@ def run_workers(search: Search, num_workers: int, run_seed: RunSeed, on_progress
         for number, process in enumerate(processes):
             with pinned(number):
                 process.start()
-        while any(process.is_alive() for process in processes):
+        while alive := [process.sentinel for process in processes if process.is_alive()]:
             on_progress(ledger.rows())
-            multiprocessing.connection.wait([p.sentinel for p in processes if p.is_alive()], POLL_SECONDS)
+            multiprocessing.connection.wait(alive, POLL_SECONDS)
     finally:
         for process in processes:
             if process.is_alive():
@@ -99,14 +102,52 @@ def run_workers(search: Search, num_workers: int, run_seed: RunSeed, on_progress
         for process in processes:
             if process.pid is not None:
                 process.join()
+    on_progress(ledger.rows())
+    check_finished(ledger, [f"exit code {process.exitcode}" for process in processes if process.exitcode])
+
+
+def run_on_ray(search: Search, num_cpus: float, num_gpus: float, run_seed: RunSeed, on_progress: OnProgress) -> None:
+    """Workers on a Ray cluster, as many as fit. Without a database ``out`` must be on a disk that all share."""
+    ledger, ray = Ledger(search), import_ray()
+    is_own = not ray.is_initialized()
+    if is_own:
+        connect(ray)
+    try:
+        needed = {"CPU": num_cpus, "GPU": num_gpus}
+        check_resources(ray.nodes(), needed)
+        total = ray.cluster_resources()
+        fits = min(int(total.get(name, 0) / amount) for name, amount in needed.items() if amount)
+        options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_retries": 0, "max_calls": 1}
+        task = ray.remote(**options)(work_remotely)
+        remote = dataclasses.replace(search, out=search.out.absolute())
+        tasks = [task.remote(remote, run_seed, num_cpus) for _ in range(min(max(1, fits), search.num_trials))]
+        left = list(tasks)
+        while left:
+            _, left = ray.wait(left, timeout=POLL_SECONDS)
+            on_progress(ledger.rows())
+        check_finished(ledger, [how for how in map(partial(how_it_ended, ray), tasks) if how])
+    finally:
+        if is_own:
+            ray.shutdown()
+
+
+def how_it_ended(ray: Any, task: Any) -> str:
+    """How a task of Ray died; nothing if it did not."""
+    try:
+        ray.get(task)
+    except ray.exceptions.RayError as error:
+        return str(error).strip().splitlines()[-1]
+    return ""
+
+
+def check_finished(ledger: Ledger, deaths: list[str]) -> None:
+    """All workers have ended: so should have all trials."""
     rows = ledger.rows()
-    on_progress(rows)
     num_missing = sum(row.state not in FINISHED for row in rows)
     if num_missing:
-        codes = ", ".join(str(process.exitcode) for process in processes)
         raise InputError(
-            f"All workers of '{search.out}' have ended (exit codes {codes}), but {num_missing} of {len(rows)} trials "
-            f"are not finished. What has finished is kept: the same command goes on."
+            f"All workers of '{ledger.search.out}' have ended ({'; '.join(deaths)}), but {num_missing} of {len(rows)} "
+            f"trials are not finished. What has finished is kept: the same command goes on."
         )
 
 
@@ -138,3 +179,12 @@ def end_with(sentinel: int) -> None:
     """Leave at once when another process has ended."""
     multiprocessing.connection.wait([sentinel])
     os._exit(1)
+
+
+def work_remotely(search: Search, run_seed: RunSeed, num_cpus: float) -> None:
+    """A worker in a process of a cluster, which does not bind processes to cores."""
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", max(1, int(num_cpus)))
+    start_jax()
+    work(search, run_seed)
