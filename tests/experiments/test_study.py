@@ -1,0 +1,544 @@
+"""Studies: nothing lost, nothing repeated, nothing done twice; failures kept; what is there is told as it is."""
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from threading import Thread
+
+import pytest
+
+from ratiosym.experiments.executors import LocalProcesses
+from ratiosym.experiments.plans import Plan, read_plan
+from ratiosym.experiments.records import read_json
+from ratiosym.experiments.study import (
+    MAX_LOST,
+    RunState,
+    Standing,
+    begin,
+    examine,
+    look,
+    read_study,
+    run_study,
+)
+from ratiosym.experiments.worker import carry_out, claim, is_claimed, work_file
+from ratiosym.learning import checkpoint
+from ratiosym.types import InputError
+from tests.runs import COMMAND, STEPS, TASK, contents, environment, expect_same_numbers
+
+WHOLE = {"steps": 12 * STEPS, "num_evaluations": 6}  # the run of the fixture ``whole``
+TOO_FAST = {"label": "too-fast", "objective": "mars", "options": {"actor_learning_rate": 1e30}}  # not finite at once
+
+
+def make_plan(algorithms=("mars",), seeds=(0,), **changes):
+    data = {"name": "test", "algorithms": list(algorithms), "tasks": [TASK], "seeds": list(seeds), "preset": "smoke"}
+    return Plan.from_dict({**data, "options": WHOLE, **changes})
+
+
+class Here:
+    """Runs in this process, one after another: an executor that needs no start."""
+
+    def __init__(self, directory):
+        self.directory, self.over, self.order = directory, [], []
+
+    def has_room(self):
+        return not self.over
+
+    def start(self, run):
+        self.order.append(run.path)
+        carry_out(self.directory, run)
+        self.over.append((run, ""))
+
+    def ended(self):
+        over, self.over = self.over, []
+        return over
+
+    def close(self):
+        pass
+
+
+class Deadly(Here):
+    """Workers that die, as long as ``deaths`` last; each gets its run ``gain`` steps further before."""
+
+    def __init__(self, directory, deaths, gain=0):
+        super().__init__(directory)
+        self.deaths, self.gain = deaths, gain
+
+    def start(self, run):
+        if not self.deaths:
+            return super().start(run)
+        self.deaths -= 1
+        self.order.append(run.path)
+        have = checkpoint.updates(self.directory / run.path / "checkpoint")
+        (self.directory / run.path / "checkpoint" / str(sum(have) + self.gain)).mkdir(parents=True, exist_ok=True)
+        self.over.append((run, "The worker process was killed by SIGKILL.\nits last words"))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr("ratiosym.experiments.study.LOOK_SECONDS", 0.01)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A study with a run that went well and one that failed; only read."""
+    directory = tmp_path_factory.mktemp("study") / "finished"
+    return directory, run_study(make_plan(["mars", TOO_FAST]), directory, Here)
+
+
+def interrupt(directory):
+    """A finished run as if it had been killed after its first evaluation."""
+    (directory / "summary.json").unlink()
+    shutil.rmtree(directory / "checkpoint" / "12")
+    return directory
+
+
+# ------------------------------------------------------------------------------------------- from start to end
+
+
+def test_a_study_leaves_runs_as_training_does(finished, whole):
+    directory, standing = finished
+    done, failed = standing.runs
+    assert (done.state, failed.state) == ("done", "failed")
+    place = directory / "runs" / TASK / "mars" / "seed-0"
+    assert sorted(p.name for p in place.iterdir()) == sorted(p.name for p in whole.iterdir())
+    expect_same_numbers(place, whole)
+    assert sorted(p.name for p in directory.iterdir()) == ["plan.json", "runs", "work"]
+
+
+def test_the_plan_is_kept_with_where_it_ran(finished):
+    directory, _ = finished
+    details = read_json(directory / "plan.json")
+    assert set(details) == {"plan", "versions", "commit", "devices", "platform", "processor", "command"}
+    assert Plan.from_dict(details["plan"]) == read_study(directory) == make_plan(["mars", TOO_FAST])
+
+
+def test_a_failed_run_keeps_its_error_and_the_others_go_on(finished):
+    directory, standing = finished
+    [failed] = standing.of("failed")
+    place = directory / failed.run.path
+    text = (place / "failure.txt").read_text()
+    assert text.startswith("NonFiniteLoss: The loss of seed 0 is not a finite number after update")
+    assert "Traceback (most recent call last)" in text
+    assert failed.error == text.splitlines()[0]
+    assert not (place / "summary.json").exists()
+    assert standing.seconds_left() == 0
+
+
+def test_what_is_over_is_left_alone(finished):
+    directory, standing = finished
+    before = contents(directory / "runs")
+    made = []
+
+    def executor(directory):
+        made.append(Here(directory))
+        return made[0]
+
+    again = run_study(make_plan(["mars", TOO_FAST]), directory, executor)
+    assert made[0].order == []
+    assert contents(directory / "runs") == before
+    assert again == standing
+    assert examine(directory) == standing
+
+
+def test_a_failed_run_is_tried_again_if_asked(finished, tmp_path):
+    directory = shutil.copytree(finished[0], tmp_path / "copied")
+    place = directory / "runs" / TASK / "too-fast" / "seed-0"
+    (place / "failure.txt").write_text("an older error\n")
+    done = contents(directory / "runs" / TASK / "mars")
+    standing = run_study(make_plan(["mars", TOO_FAST]), directory, Here, retry_failed=True)
+    assert standing.of("failed")[0].error.startswith("NonFiniteLoss")
+    assert contents(directory / "runs" / TASK / "mars") == done
+
+
+def test_progress_is_told_on_the_way(finished, tmp_path):
+    seen = []
+    directory = shutil.copytree(finished[0], tmp_path / "copied")
+    interrupt(directory / "runs" / TASK / "mars" / "seed-0")
+    run_study(make_plan(["mars", TOO_FAST]), directory, Here, on_progress=seen.append)
+    assert all(isinstance(standing, Standing) for standing in seen)
+    assert len(seen[-1].of("done")) == 1
+    notes = read_json(work_file(directory, seen[-1].runs[0].run, ".json"))
+    assert notes["steps"] == notes["timed_steps"] == 12 * STEPS  # from checkpoint 0 on
+    assert notes["seconds"] > 0
+    evaluations = (directory / seen[-1].runs[0].run.path / "evaluations.csv").read_text()
+    assert str(notes["mean_return"]) in evaluations.splitlines()[-1]
+
+
+# ------------------------------------------------------------------------------------------- interruptions
+
+
+def test_an_interrupted_run_goes_on_to_the_same_numbers(whole, tmp_path):
+    [run] = make_plan().runs()
+    interrupt(shutil.copytree(whole, tmp_path / run.path))
+    begin_in(tmp_path, make_plan())
+    assert look(tmp_path, run).state == "interrupted"
+    assert len(run_study(make_plan(), tmp_path, Here).of("done")) == 1
+    expect_same_numbers(tmp_path / run.path, whole)
+
+
+def begin_in(directory, plan):
+    """As ``begin``, where runs are already."""
+    (directory / "plan.json").write_text(json.dumps({"plan": plan.to_dict()}))
+
+
+def test_a_run_killed_while_it_wrote_its_first_file(whole, tmp_path):
+    [run] = make_plan().runs()
+    begin_in(tmp_path, make_plan())
+    (tmp_path / run.path).mkdir(parents=True)
+    (tmp_path / run.path / ".config.json.writing").write_text('{"conf')
+    assert look(tmp_path, run).state == "missing"
+    assert len(run_study(make_plan(), tmp_path, Here).of("done")) == 1
+    assert sorted(p.name for p in (tmp_path / run.path).iterdir()) == sorted(p.name for p in whole.iterdir())
+
+
+def test_a_study_killed_while_it_wrote_its_plan(tmp_path):
+    (tmp_path / ".plan.json.writing").write_text('{"pl')
+    begin(make_plan(), tmp_path)
+    assert read_study(tmp_path) == make_plan()
+
+
+def test_a_damaged_checkpoint_fails_its_run_alone(whole, tmp_path):
+    plan = make_plan(seeds=[0, 1])
+    damaged, _ = plan.runs()
+    interrupt(shutil.copytree(whole, tmp_path / damaged.path))
+    (tmp_path / damaged.path / "checkpoint" / "0" / "files.json").write_text("{")
+    begin_in(tmp_path, plan)
+    standing = run_study(plan, tmp_path, Here)
+    assert [state.state for state in standing.runs] == ["failed", "done"]
+    assert "is damaged" in standing.runs[0].error
+
+
+# ------------------------------------------------------------------------------------------- locks
+
+
+def test_a_run_has_one_worker(tmp_path):
+    [run] = make_plan().runs()
+    assert not is_claimed(tmp_path, run)
+    with claim(tmp_path, run, 0.0) as is_ours:
+        assert is_ours
+        assert is_claimed(tmp_path, run)
+        assert look(tmp_path, run).state == "running"
+        with claim(tmp_path, run, 0.1) as is_others:
+            assert not is_others
+        assert carry_out(tmp_path, run, patience=0.0) == "busy"
+        assert not (tmp_path / run.path).exists()
+    assert not is_claimed(tmp_path, run)
+
+
+def test_a_finished_run_is_not_done_again_by_a_late_worker(finished):
+    directory, standing = finished
+    before = contents(directory / "runs")
+    assert carry_out(directory, standing.runs[0].run) == "done"
+    assert contents(directory / "runs") == before
+
+
+def test_a_run_that_somebody_else_is_busy_with_is_waited_for(whole, tmp_path):
+    plan = make_plan(seeds=[0, 1])
+    theirs, ours = plan.runs()
+    seen, made = [], []
+
+    def executor(directory):
+        made.append(Here(directory))
+        return made[0]
+
+    with claim(tmp_path / "study", theirs, 0.0):
+        begin_where_work_is(plan, tmp_path / "study")
+        study = Thread(target=run_study, args=(plan, tmp_path / "study", executor, False, seen.append))
+        study.start()
+        while not (tmp_path / "study" / ours.path / "summary.json").exists():
+            time.sleep(0.01)
+        time.sleep(0.1)
+        assert study.is_alive()
+        assert [s.state for s in seen[-1].runs] == ["running", "done"]
+        shutil.copytree(whole, tmp_path / "study" / theirs.path)  # they finish it
+    study.join(60)
+    assert not study.is_alive()
+    assert [s.state for s in seen[-1].runs] == ["done", "done"]
+    assert made[0].order == [ours.path]
+    expect_same_numbers(tmp_path / "study" / theirs.path, whole)
+
+
+def begin_where_work_is(plan, directory):
+    shutil.move(directory / "work", directory.parent / "work")
+    begin(plan, directory)
+    shutil.move(directory.parent / "work", directory / "work")
+
+
+# ------------------------------------------------------------------------------------------- lost workers
+
+
+def test_a_run_is_started_again_when_its_worker_dies(whole, tmp_path):
+    made = []
+
+    def executor(directory):
+        made.append(Deadly(directory, MAX_LOST - 1))
+        shutil.copytree(whole / "checkpoint" / "0", directory / run.path / "checkpoint" / "0")
+        shutil.copy(whole / "config.json", directory / run.path)
+        return made[0]
+
+    [run] = make_plan().runs()
+    standing = run_study(make_plan(), tmp_path / "study", executor)
+    assert len(standing.of("done")) == 1
+    assert len(made[0].order) == MAX_LOST
+    expect_same_numbers(tmp_path / "study" / run.path, whole)
+
+
+def test_a_run_that_kills_its_workers_has_failed(tmp_path):
+    made = []
+
+    def executor(directory):
+        made.append(Deadly(directory, 99))
+        return made[0]
+
+    plan = make_plan(["mars", "mappo"])
+    standing = run_study(plan, tmp_path / "study", executor)
+    assert [s.state for s in standing.runs] == ["failed", "failed"]
+    assert len(made[0].order) == 2 * MAX_LOST
+    text = (tmp_path / "study" / standing.runs[0].run.path / "failure.txt").read_text()
+    assert text.startswith(f"{MAX_LOST} workers in a row died with this run. The worker process was killed by SIGKILL.")
+    assert "its last words" in text
+
+
+def test_a_run_that_gets_further_may_lose_more_workers(tmp_path):
+    made = []
+
+    def executor(directory):
+        made.append(Deadly(directory, 99, gain=1))
+        return made[0]
+
+    def stop(standing):
+        if len(made[0].order) > 3 * MAX_LOST:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_study(make_plan(), tmp_path / "study", executor, on_progress=stop)
+
+
+# ------------------------------------------------------------------------------------------- time left
+
+
+def standing_of(*states):
+    plan = make_plan(seeds=range(len(states)))
+    return Standing(plan, tuple(RunState(run, **state) for run, state in zip(plan.runs(), states, strict=True)))
+
+
+def test_the_time_left_comes_from_the_pace_so_far():
+    total = 12 * STEPS
+    done = {"state": "done", "steps": total, "timed_steps": total, "seconds": 10.0}
+    half = {"state": "running", "steps": total // 2, "timed_steps": total // 2, "seconds": 5.0}
+    missing, failed = {"state": "missing"}, {"state": "failed"}
+    assert standing_of(missing, missing).seconds_left() is None
+    assert standing_of({"state": "running", "seconds": 3.0}, missing).seconds_left() is None  # compiling
+    assert standing_of(done, failed).seconds_left() == 0
+    assert standing_of(done, half).seconds_left() == pytest.approx(5.0)
+    assert standing_of(half, missing, missing).seconds_left() == pytest.approx(25.0)  # one at a time
+    assert standing_of(half, half, missing).seconds_left() == pytest.approx(10.0)  # two
+
+
+def test_every_task_has_its_own_pace():
+    tasks = [TASK, "connector-5x5x3a", "paxmen-4a"]
+    plan = make_plan(tasks=tasks, seeds=[0, 1])
+    total = 12 * STEPS
+    known = {TASK: 10.0, "connector-5x5x3a": 30.0}
+    states = [
+        RunState(run, "done", total, timed_steps=total, seconds=known[run.task])
+        if run.seed == 0 and run.task in known
+        else RunState(run, "running" if run.task == TASK else "missing")
+        for run in plan.runs()
+    ]
+    expected = 10.0 + 30.0 + 2 * 20.0  # the third like the mean of the others
+    assert Standing(plan, tuple(states)).seconds_left() == pytest.approx(expected)
+
+
+# ------------------------------------------------------------------------------------------- wrong directories
+
+
+def test_directories_that_hold_no_study(tmp_path, whole):
+    with pytest.raises(InputError, match=r"'.*nowhere' is not there\. Start one with: ratiosym study run PLAN"):
+        examine(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"holds no study: there is no plan\.json in it\. Start one with"):
+        examine(tmp_path)
+    with pytest.raises(InputError, match=r"is not empty and holds no study.*nothing was changed"):
+        run_study(make_plan(), whole, Here)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match=r"file' is a file; --out must name a directory"):
+        run_study(make_plan(), tmp_path / "file", Here)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", r"plan\.json' cannot be read"),
+        ("[]", r"plan\.json' does not hold a JSON object"),
+        ("{}", r"plan\.json' has no plan in it\. Put the right one back"),
+        ('{"plan": {"name": "x"}}', r"does not fit this version of ratiosym: A plan needs 'algorithms'"),
+    ],
+)
+def test_a_damaged_plan_is_told_and_left(tmp_path, text, message):
+    (tmp_path / "plan.json").write_text(text)
+    for action in (partial(examine, tmp_path), partial(run_study, make_plan(), tmp_path, Here)):
+        with pytest.raises(InputError, match=message):
+            action()
+    assert contents(tmp_path) == {"plan.json": text.encode()}
+
+
+def test_another_plan_for_the_same_directory(finished, tmp_path):
+    directory = shutil.copytree(finished[0], tmp_path / "copied")
+    before = contents(directory)
+    expected = re.escape("holds another study: seeds 0 there, 0, 1 here. Go on with that one: ratiosym study run --out")
+    with pytest.raises(InputError, match=expected):
+        run_study(make_plan(["mars", TOO_FAST], seeds=[0, 1]), directory, Here)
+    with pytest.raises(InputError, match=r"algorithms mars, too-fast there, mars, mappo here"):
+        run_study(make_plan(["mars", "mappo"]), directory, Here)
+    assert contents(directory) == before
+    renamed = dataclasses.replace(make_plan(["mars", TOO_FAST]), name="renamed", about="the same runs")
+    assert len(run_study(renamed, directory, Here).of("done")) == 1
+
+
+def test_a_run_of_other_settings_in_its_place(whole, tmp_path):
+    plan = make_plan(options={**WHOLE, "discount": 0.9})
+    shutil.copytree(whole, tmp_path / plan.runs()[0].path)
+    begin_in(tmp_path, plan)
+    before = contents(tmp_path)
+    with pytest.raises(InputError, match=r"seed-0' holds a run with other settings than the plan.*nothing was changed"):
+        run_study(plan, tmp_path, Here)
+    assert contents(tmp_path) == before
+
+
+# --------------------------------------------------------------------------- processes, killed at any moment
+
+
+def start_command(directory, *words):
+    words = [str(word) for word in (COMMAND, "study", "run", *words, "--out", directory, "--workers", 2)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, env=environment(), start_new_session=True)
+
+
+def write_plan(path, seeds):
+    path.write_text(
+        f'name = "killed"\nalgorithms = ["mars"]\ntasks = ["{TASK}"]\nseeds = {list(seeds)}\npreset = "smoke"\n'
+        f"options = {{ steps = {400 * STEPS}, num_evaluations = 40 }}\n"
+    )
+    return path
+
+
+def workers_of(parent):
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True)
+    return [int(word) for word in found.stdout.split()]
+
+
+def wait_until(condition, seconds=240):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def is_alive(process):
+    """Whether a process is there and not just waiting to be buried."""
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["config.json", "checkpoint/0", "evaluations.csv", "training.csv", "summary.json"])
+def test_a_study_killed_at_any_moment_loses_nothing(moment, tmp_path):
+    """The command is killed with SIGKILL: its workers end, a second start does the rest."""
+    plan = write_plan(tmp_path / "plan.toml", range(3))
+    study = start_command(tmp_path / "study", plan)
+    runs = read_plan(plan).runs()
+    wait_until(lambda: any((tmp_path / "study" / run.path / moment).exists() for run in runs))
+    workers = workers_of(study.pid)
+    study.kill()
+    study.communicate()
+    wait_until(lambda: not any(is_alive(worker) for worker in workers))
+    before = {s.run.path: contents(tmp_path / "study" / s.run.path) for s in examine(tmp_path / "study").of("done")}
+    assert len(examine(tmp_path / "study").of("running")) == 0
+    study = start_command(tmp_path / "study")
+    out, err = study.communicate()
+    assert (study.returncode, err) == (0, "")
+    assert "3 done of 3 runs; nothing left to do" in out
+    for path, files in before.items():
+        assert contents(tmp_path / "study" / path) == files
+    expect_whole_curves(tmp_path / "study", runs)
+
+
+def expect_whole_curves(directory, runs):
+    for run in runs:
+        rows = (directory / run.path / "training.csv").read_text().splitlines()
+        assert len(rows) == 1 + 400
+        assert read_json(directory / run.path / "summary.json")["updates"] == 400
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_replaced(tmp_path):
+    plan = write_plan(tmp_path / "plan.toml", range(2))
+    runs = read_plan(plan).runs()
+    study = start_command(tmp_path / "study", plan)
+    wait_until(lambda: all((tmp_path / "study" / run.path / "training.csv").exists() for run in runs))
+    victim = workers_of(study.pid)[0]
+    os.kill(victim, signal.SIGKILL)
+    out, err = study.communicate()
+    assert (study.returncode, err) == (0, "")
+    assert "2 done of 2 runs" in out
+    expect_whole_curves(tmp_path / "study", runs)
+    tries = sorted(len(list((tmp_path / "study" / run.path).glob("tensorboard/events*"))) for run in runs)
+    assert tries == [1, 2]  # the other one was not disturbed
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_workers_and_says_how_to_go_on(tmp_path):
+    plan = write_plan(tmp_path / "plan.toml", range(2))
+    study = start_command(tmp_path / "study", plan)
+    wait_until(lambda: len(examine_quietly(tmp_path / "study")) == 2)
+    workers = workers_of(study.pid)
+    study.send_signal(signal.SIGINT)
+    out, err = study.communicate()
+    assert (study.returncode, err) == (130, "")
+    assert f"Go on with: ratiosym study run --out {tmp_path / 'study'}" in out
+    assert not any(is_alive(worker) for worker in workers)
+    assert not list((tmp_path / "study").rglob("failure.txt"))
+
+
+def examine_quietly(directory):
+    return examine(directory).of("running") if (directory / "plan.json").exists() else []
+
+
+@pytest.mark.slow
+def test_two_commands_share_the_work(tmp_path):
+    """Both end well, and every run was begun once."""
+    plan = write_plan(tmp_path / "plan.toml", range(4))
+    runs = read_plan(plan).runs()
+    studies = [start_command(tmp_path / "study", plan) for _ in range(2)]
+    for study in studies:
+        out, err = study.communicate()
+        assert (study.returncode, err) == (0, "")
+        assert "4 done of 4 runs" in out
+    expect_whole_curves(tmp_path / "study", runs)
+    for run in runs:
+        assert len(list((tmp_path / "study" / run.path).glob("tensorboard/events*"))) == 1
+
+
+@pytest.mark.slow
+def test_a_run_in_a_worker_gives_the_numbers_of_a_run_by_itself(tmp_path):
+    """On one core, which is one device: as ``ratiosym train`` with the same."""
+    [run] = make_plan().runs()
+    run_study(make_plan(), tmp_path / "study", partial(LocalProcesses, num_workers=2))
+    code = (
+        "import json, sys; from ratiosym.experiments import run; from ratiosym.learning.config import RunConfig;"
+        "from ratiosym.learning.devices import start_jax; start_jax();"
+        "run.start(RunConfig.from_dict(json.loads(sys.argv[1])), sys.argv[2])"
+    )
+    words = ["taskset", "-c", "0", sys.executable, "-c", code, json.dumps(run.config.to_dict())]
+    subprocess.run([*words, str(tmp_path / "alone")], check=True, env=environment())
+    expect_same_numbers(tmp_path / "study" / run.path, tmp_path / "alone")
