@@ -33,7 +33,7 @@ def final_return(task, label, seed):
 
 
 def write_study(directory, plan, final=final_return, absolute=None, num=6, updates=24):
-    """Every run of a plan, finished: returns rise from 0 to ``final``, the absolute metric is that (or ``absolute``)."""
+    """Every run of a plan, finished: returns rise to ``final``, the absolute metric is that (or ``absolute``)."""
     write_json(directory / "plan.json", {"plan": plan.to_dict(), **PROVENANCE})
     for planned in plan.runs():
         level = final(planned.task, planned.label, planned.seed)

@@ -54,7 +54,7 @@ def show_report(analysis: "Analysis", files: list[Path]) -> None:
 
     scores = scores_table(analysis)
     title = f"{analysis.results.plan.name}: {scores.title.lower()}"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
     table.add_column(scores.corner)
     for title in scores.columns.values():
         table.add_column(escape(title), justify="right")

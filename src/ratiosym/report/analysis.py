@@ -99,10 +99,9 @@ def analyse(results: StudyResults, seed: int = 0) -> Analysis:
     titles = {a.label: OBJECTIVES[a.objective].title if a.label == a.objective else a.label for a in plan.algorithms}
     reference = find_reference(results)
     order = [*SUITES, *sorted({find_task(task).suite for task in plan.tasks} - set(SUITES))]
-    found = sorted(
-        {run.task for run in results.runs}, key=lambda t: (order.index(find_task(t).suite), plan.tasks.index(t))
-    )
-    tasks = {task: task_numbers(results, task, seed) for task in found}
+    finished = {run.task for run in results.runs}
+    names = sorted((t for t in plan.tasks if t in finished), key=lambda t: order.index(find_task(t).suite))
+    tasks = {task: task_numbers(results, task, seed) for task in names}
     suites = {
         name: suite_numbers(results, name, [t for t in tasks.values() if t.suite == name], reference, seed)
         for name in dict.fromkeys(t.suite for t in tasks.values())
@@ -179,7 +178,7 @@ def ratio_series(runs: Sequence[RunResult], name: str, end: float, rng: np.rando
 
 
 def extremes(run: RunResult, name: str, edges: Float[np.ndarray, "K"]) -> Float[np.ndarray, "K-1"]:
-    """The extreme of each stretch (edge, next edge] of one run's training; a stretch without an update takes the next."""
+    """The extreme of each stretch (edge, next edge] of a run's training; one without an update takes the next."""
     steps, values = run.training["steps"], run.training[name]
     pick = np.fmax if name == "ratio_max" else np.fmin
     bounds = np.searchsorted(steps, edges, side="right")
@@ -258,8 +257,8 @@ def notes_on(
         ends = {run.steps[-1] for run in results.runs if run.task == task.name}
         if len(ends) > 1:
             yield (
-                f"Runs on {task.name} end at {min(ends):,.0f} to {max(ends):,.0f} steps: curves go as far as all of them "
-                f"reach; the absolute metric is that of each run's own budget."
+                f"Runs on {task.name} end at {min(ends):,.0f} to {max(ends):,.0f} steps: curves go as far as all of "
+                f"them reach; the absolute metric is that of each run's own budget."
             )
     flat = [task.name for task in tasks.values() if task.low == task.high]
     if flat:
@@ -275,11 +274,11 @@ def notes_on_runs(results: StudyResults, titles: Mapping[str, str]) -> Iterable[
     elif fewest < statistics.FEWEST_RUNS:
         alone = [f"{titles[label]} on {task}" for (task, label), num in counts.items() if num == 1]
         yield f"Only one run of {', '.join(alone)}: where it counts there is no interval."
-    if statistics.FEWEST_RUNS <= most and fewest < statistics.ENOUGH_RUNS:
+    if most >= statistics.FEWEST_RUNS and fewest < statistics.ENOUGH_RUNS:
         few = max(fewest, statistics.FEWEST_RUNS)
         yield f"Intervals of fewer than {statistics.ENOUGH_RUNS} runs (here {few}) are rough: most are too narrow."
     if fewest != most:
-        yield f"Not all have the same number of finished runs ({fewest} to {most}): those with more weigh more in the IQM."
+        yield f"Numbers of finished runs differ ({fewest} to {most}): those with more weigh more in the IQM."
     if results.absent:
         total = len(results.runs) + len(results.absent)
         yield f"{len(results.absent)} of {total} planned runs are not part of the comparison; they are listed."

@@ -203,7 +203,8 @@ def plan_section(analysis: Analysis) -> str:
     plan = escape(json.dumps(results.plan.to_dict(), indent=2))
     return (
         "<h2>Plan and versions</h2>\n"
-        f'<div class="scroll" role="region" aria-label="Versions" tabindex="0"><table><tbody>{rows}</tbody></table></div>\n'
+        '<div class="scroll" role="region" aria-label="Versions" tabindex="0">'
+        f"<table><tbody>{rows}</tbody></table></div>\n"
         f'<details><summary>The plan, whole</summary><pre tabindex="0">{plan}</pre></details>\n'
     )
 
@@ -296,7 +297,7 @@ def page_data(analysis: Analysis, style: Mapping[str, Look]) -> dict[str, Any]:
             "label": label,
             "title": look.title,
             "colour": f"var(--a{i})",
-            "dash": " ".join(f"{2 * d:g}" for d in look.dashes),
+            "dash": " ".join(f"{2 * d:g}" for d in look.dashes),  # of a line about two units wide
         }
         for i, (label, look) in enumerate(style.items())
     ]

@@ -69,8 +69,8 @@ def _draw_improvement(axis: Axes, suite: SuiteNumbers, style: Mapping[str, Look]
     is_short = max(map(len, titles)) <= 8  # longer ones do not fit: line and colour tell
     width, height = 0.37, min(0.42, 0.1 + 0.085 * num)
     corners = ((0.6, 0.17), (0.26 if is_short else 0.06, 0.88 - height))  # lower right, upper left
-    left, bottom = min(corners, key=lambda corner: _crowd(suite, *corner, width, height))
-    inset = axis.inset_axes((left, bottom, width, height), zorder=6)
+    boxes = [(*corner, width, height) for corner in corners]
+    inset = axis.inset_axes(min(boxes, key=lambda box: _crowd(suite, box)), zorder=6)
     inset.patch.set_alpha(0.85)
     inset.axvline(0.5, color=_INK, linewidth=0.6, linestyle=(0, (2, 2)))
     for place, (label, found) in enumerate(suite.improvement.items()):
@@ -85,8 +85,9 @@ def _draw_improvement(axis: Axes, suite: SuiteNumbers, style: Mapping[str, Look]
     inset.grid(visible=False)
 
 
-def _crowd(suite: SuiteNumbers, left: float, bottom: float, width: float, height: float) -> int:
+def _crowd(suite: SuiteNumbers, box: tuple[float, ...]) -> int:
     """How many points of the curves lie where an inset (in parts of its panel) would be, its labels included."""
+    left, bottom, width, height = box
     num = 0
     for steps, curve in suite.returns.values():
         x = (steps - steps[0]) / max(1.0, steps[-1] - steps[0])
@@ -176,7 +177,7 @@ def _normalised(axis: Axes) -> None:
 
 def _finish(figure: Figure, axes: Any, num: int, style: Mapping[str, Look], label: str | None = None) -> None:
     """Steps on the axes, labels outside, panels that are not needed away, the legend."""
-    rows, columns = axes.shape
+    columns = axes.shape[1]
     for index, axis in enumerate(axes.flat):
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))
         axis.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 4, 5, 10]))

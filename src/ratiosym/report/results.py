@@ -18,7 +18,7 @@ from ratiosym.types import InputError
 RATIOS = ("ratio_max", "ratio_min")
 
 
-class Unusable(Exception):
+class UnusableError(Exception):
     """Why a run is not part of the comparison, in a few words."""
 
 
@@ -76,7 +76,7 @@ def load(directory: str | os.PathLike[str]) -> StudyResults:
     for planned in sorted(plan.runs(), key=lambda run: (order[run.task], order[run.label], run.seed)):
         try:
             runs.append(read_run(directory, planned))
-        except Unusable as reason:
+        except UnusableError as reason:
             absent.append(Absence(planned.task, planned.label, planned.seed, planned.path, str(reason)))
     if not runs:
         raise InputError(
@@ -87,15 +87,15 @@ def load(directory: str | os.PathLike[str]) -> StudyResults:
 
 
 def read_run(study: Path, planned: PlannedRun) -> RunResult:
-    """A finished run; Unusable says why it is none."""
+    """A finished run; UnusableError says why it is none."""
     directory = study / planned.path
     if not (directory / "config.json").exists():
-        raise Unusable(failure(directory) or "not started")
+        raise UnusableError(failure(directory) or "not started")
     try:
         details = read_json(directory / "config.json")
         departures = compare(RunConfig.from_dict(details.get("config") or {}), planned.config)
         if not (directory / "summary.json").exists():
-            raise Unusable(failure(directory) or f"not finished{how_far(directory, planned.config)}")
+            raise UnusableError(failure(directory) or f"not finished{how_far(directory, planned.config)}")
         summary = read_json(directory / "summary.json")
         evaluations = read_table(directory / "evaluations.csv")
         training = read_table(directory / "training.csv")
@@ -113,22 +113,22 @@ def read_run(study: Path, planned: PlannedRun) -> RunResult:
             departures=departures,
         )
     except KeyError as error:
-        raise Unusable(f"damaged: {error} is missing") from None
+        raise UnusableError(f"damaged: {error} is missing") from None
     except (InputError, OSError, ValueError, TypeError) as error:
-        raise Unusable(f"damaged: {' '.join(str(error).split())}") from None
+        raise UnusableError(f"damaged: {' '.join(str(error).split())}") from None
     if len(run.steps) == 0 or len(run.training["steps"]) == 0:
-        raise Unusable("damaged: a table is empty")
+        raise UnusableError("damaged: a table is empty")
     if not np.isfinite([*run.returns, run.absolute]).all():
-        raise Unusable("damaged: a return is not a finite number")
+        raise UnusableError("damaged: a return is not a finite number")
     return run
 
 
 def compare(found: RunConfig, planned: RunConfig) -> tuple[str, ...]:
-    """In which settings a run departs from the plan, as it may where presets have changed since; the budget is apart."""
+    """In which settings but the budget a run departs from the plan, as it may where presets have changed since."""
     wrong = [n for n in ("task", "objective", "seed") if getattr(found, n) != getattr(planned, n)]
     if wrong:
         described = ", ".join(f"{n} {getattr(found, n)}" for n in wrong)
-        raise Unusable(f"it is another run: its config.json says {described}")
+        raise UnusableError(f"it is another run: its config.json says {described}")
     parts = ("trust_region", "hyperparameters", "shape")
     pairs = [(dataclasses.asdict(getattr(found, p)), dataclasses.asdict(getattr(planned, p))) for p in parts]
     return tuple(name for own, due in pairs for name in due if own[name] != due[name])

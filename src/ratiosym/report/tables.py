@@ -64,8 +64,8 @@ def scores_table(analysis: Analysis) -> Table:
         for suite in sorted(analysis.suites.values(), key=lambda s: s.title.lower())
     )
     about = (
-        "Interquartile mean (IQM) of the absolute metric, normalised per task between the least and the largest return, "
-        "over runs and tasks of an environment, with 95% stratified bootstrap intervals. Bold: the highest. "
+        "Interquartile mean (IQM) of the absolute metric, normalised per task between the least and the largest "
+        "return, over runs and tasks of an environment, with 95% stratified bootstrap intervals. Bold: the highest. "
         "*: the interval overlaps that of the highest."
     )
     return Table("table1", "Scores by environment", about, "Environment", columns, rows)
@@ -85,8 +85,8 @@ def improvement_table(analysis: Analysis) -> Table:
         suites.append(analysis.overall)
     rows = tuple(Row(s.title, s.name, tuple(cell(s, label) for label in columns)) for s in suites)
     about = (
-        f"Probability that a run of {reference} is better than a run of the other algorithm, on a task drawn at random, "
-        f"with 95% stratified bootstrap intervals. Bold: above 0.5, and the interval does not contain 0.5."
+        f"Probability that a run of {reference} is better than a run of the other algorithm, on a task drawn at "
+        f"random, with 95% stratified bootstrap intervals. Bold: above 0.5, and the interval does not contain 0.5."
     )
     return Table("improvement", f"Probability that {reference} improves on", about, "Environment", columns, rows)
 
