@@ -1,0 +1,149 @@
+"""A study is read as runs write it; what cannot be used is named, never dropped."""
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from ratiosym.experiments import records
+from ratiosym.experiments.records import read_json, read_table, write_json
+from ratiosym.report.results import load
+from ratiosym.types import InputError
+from tests.report.studies import PROVENANCE, make_plan, write_run, write_study
+
+FIRST = "runs/mpe-spread-3ag/mars/seed-0"
+
+
+@pytest.fixture
+def copy(study, tmp_path):
+    """The study, to be damaged."""
+    return shutil.copytree(study, tmp_path / "study")
+
+
+def test_every_run_is_read(study):
+    results = load(study)
+    assert len(results.runs) == 2 * 3 * 3
+    assert results.absent == ()
+    assert results.plan == make_plan()
+    assert results.details["commit"] == "0123abc"
+    run = results.of("connector-5x5x3a", "mappo")[2]
+    assert (run.task, run.label, run.seed) == ("connector-5x5x3a", "mappo", 2)
+    assert str(run.path) == "runs/connector-5x5x3a/mappo/seed-2"
+    assert run.absolute == pytest.approx(0.74)
+    np.testing.assert_allclose(run.returns, 0.74 * np.arange(7) / 6)
+    assert run.steps[-1] == run.training["steps"][-1] == 512
+    assert run.departures == ()
+
+
+def test_the_tests_write_what_runs_write(study, whole):
+    """Whatever is read from a made-up run is in a real one."""
+    made = study / FIRST
+    for name in ("config.json", "summary.json"):
+        assert set(read_json(made / name)) <= set(read_json(whole / name)), name
+    assert set(read_json(made / "config.json")["config"]) == set(read_json(whole / "config.json")["config"])
+    for key in ("mean_return", "episodes"):
+        assert key in read_json(whole / "summary.json")["absolute_metric"]
+    for name in ("evaluations.csv", "training.csv"):
+        assert set(read_table(made / name)) <= set(read_table(whole / name)), name
+    assert set(PROVENANCE) == set(records.provenance())
+
+
+def test_a_real_run_is_read(whole, tmp_path):
+    config = read_json(whole / "config.json")["config"]
+    options = {"steps": config["steps"], "num_evaluations": config["num_evaluations"]}
+    plan = make_plan(tasks=("mpe-spread-3ag",), labels=("mars",), seeds=1, options=options)
+    write_json(tmp_path / "plan.json", {"plan": plan.to_dict(), **PROVENANCE})
+    shutil.copytree(whole, tmp_path / FIRST)
+    (run,) = load(tmp_path).runs
+    assert run.departures == ()
+    assert run.absolute == read_json(whole / "summary.json")["absolute_metric"]["mean_return"]
+    assert len(run.training["ratio_max"]) == 12
+
+
+# ------------------------------------------------------------------------------------------------------- damage
+
+
+def absent(study):
+    """{path: reason} of the runs that are not compared; all the others are there."""
+    results = load(study)
+    assert len(results.runs) + len(results.absent) == 18
+    return {str(a.path): a.reason for a in results.absent}
+
+
+def test_missing_unfinished_and_failed_runs_are_named(copy):
+    shutil.rmtree(copy / FIRST)
+    (copy / "runs/mpe-spread-3ag/mars/seed-1/summary.json").unlink()
+    (copy / "runs/mpe-spread-3ag/mars/seed-2/summary.json").unlink()
+    (copy / "runs/mpe-spread-3ag/mars/seed-2/evaluations.csv").unlink()
+    (copy / "runs/mpe-spread-3ag/mappo/seed-0/summary.json").unlink()
+    (copy / "runs/mpe-spread-3ag/mappo/seed-0/failure.txt").write_text("Traceback\n  ...\nMemoryError: no room\n")
+    assert absent(copy) == {
+        FIRST: "not started",
+        "runs/mpe-spread-3ag/mars/seed-1": "not finished (512 of 512 steps)",
+        "runs/mpe-spread-3ag/mars/seed-2": "not finished",
+        "runs/mpe-spread-3ag/mappo/seed-0": "failed: MemoryError: no room",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("config.json", "{", "damaged: .* cannot be read"),
+        ("config.json", "{}", "damaged: .*does not fit this version"),
+        ("summary.json", '{"absolute_metric": {"mean_return"', "damaged: .* cannot be read"),
+        ("summary.json", "{}", "damaged: 'absolute_metric' is missing"),
+        ("summary.json", '{"absolute_metric": {"mean_return": null}}', "damaged: "),
+        ("evaluations.csv", "update,steps,mean_return\n0,0,1.5\n1,12", "damaged: "),
+        ("evaluations.csv", "update,steps\n0,0\n", "damaged: 'mean_return' is missing"),
+        ("evaluations.csv", "update,steps,mean_return\n", "damaged: a table is empty"),
+        ("evaluations.csv", "", "damaged: 'steps' is missing"),
+        ("evaluations.csv", "update,steps,mean_return\n0,0,nan\n", "damaged: a return is not a finite number"),
+        ("training.csv", "update,steps,ratio_min\n1,128,0.9\n", "damaged: 'ratio_max' is missing"),
+    ],
+)
+def test_a_damaged_run_is_named(copy, name, content, said):
+    (copy / FIRST / name).write_text(content)
+    (reason,) = (reasons := absent(copy)).values()
+    assert list(reasons) == [FIRST]
+    assert re.match(said, reason), reason
+
+
+def test_a_run_of_something_else_is_named(copy):
+    other = make_plan().runs()[1].config  # mappo
+    write_run(copy / FIRST, other, 1.0, 1.0)
+    assert absent(copy) == {FIRST: "it is another run: its config.json says objective mappo"}
+
+
+def test_other_settings_are_told(copy):
+    details = read_json(copy / FIRST / "config.json")
+    details["config"]["hyperparameters"]["discount"] = 0.5
+    details["config"]["shape"]["num_epochs"] = 7
+    write_json(copy / FIRST / "config.json", details)
+    assert load(copy).runs[0].departures == ("discount", "num_epochs")
+
+
+def test_no_study(tmp_path):
+    with pytest.raises(InputError, match=r"holds no study: there is no plan.json in it.*ratiosym study run"):
+        load(tmp_path)
+    with pytest.raises(InputError, match=r"nowhere' is not there\. Start one with"):
+        load(tmp_path / "nowhere")
+    (tmp_path / "plan.json").write_text('{"plan": {"name": "half')
+    with pytest.raises(InputError, match=r"plan\.json' cannot be read"):
+        load(tmp_path)
+    (tmp_path / "plan.json").write_text("{}")
+    with pytest.raises(InputError, match="has no plan in it"):
+        load(tmp_path)
+
+
+def test_nothing_has_finished(tmp_path):
+    plan = make_plan(seeds=1)
+    write_json(tmp_path / "plan.json", {"plan": plan.to_dict(), **PROVENANCE})
+    message = r"None of the 6 runs in .* has finished \(runs/mpe-spread-3ag/mars/seed-0: not started\)\. Go on with"
+    with pytest.raises(InputError, match=message):
+        load(tmp_path)
+
+
+def test_write_study_is_whole(tmp_path):
+    plan = make_plan(seeds=1)
+    assert len(load(write_study(tmp_path, plan)).runs) == len(plan.runs())
