@@ -275,19 +275,18 @@ def begin_where_work_is(plan, directory):
 
 
 def test_a_run_is_started_again_when_its_worker_dies(whole, tmp_path):
+    [run] = make_plan().runs()
+    interrupt(shutil.copytree(whole, tmp_path / run.path))
+    begin_in(tmp_path, make_plan())
     made = []
 
     def executor(directory):
         made.append(Deadly(directory, MAX_LOST - 1))
-        shutil.copytree(whole / "checkpoint" / "0", directory / run.path / "checkpoint" / "0")
-        shutil.copy(whole / "config.json", directory / run.path)
         return made[0]
 
-    [run] = make_plan().runs()
-    standing = run_study(make_plan(), tmp_path / "study", executor)
-    assert len(standing.of("done")) == 1
+    assert len(run_study(make_plan(), tmp_path, executor).of("done")) == 1
     assert len(made[0].order) == MAX_LOST
-    expect_same_numbers(tmp_path / "study" / run.path, whole)
+    expect_same_numbers(tmp_path / run.path, whole)
 
 
 def test_a_run_that_kills_its_workers_has_failed(tmp_path):

@@ -94,8 +94,8 @@ def pace(runs: list[RunState] | tuple[RunState, ...]) -> float | None:
 # ---------------------------------------------------------------------------------------------- the directory
 
 
-def begin(plan: Plan, directory: Path) -> None:
-    """Make a directory the place of a study, or see that it is the place of this one."""
+def check_place(plan: Plan, directory: Path) -> None:
+    """A directory is new, empty, or the place of this study."""
     if (directory / "plan.json").exists():
         check_same(plan, read_study(directory), directory)
         return
@@ -106,6 +106,13 @@ def begin(plan: Plan, directory: Path) -> None:
             f"'{directory}' is not empty and holds no study: there is no plan.json in it. Choose another --out; "
             f"nothing was changed."
         )
+
+
+def begin(plan: Plan, directory: Path) -> None:
+    """Make a directory the place of a study, unless it is already."""
+    check_place(plan, directory)
+    if (directory / "plan.json").exists():
+        return
     try:
         records.write_json(directory / "plan.json", {"plan": plan.to_dict(), **records.provenance()})
     except OSError as error:
@@ -210,9 +217,10 @@ def run_study(
     """
     directory = Path(directory)
     plan.validate()
-    begin(plan, directory)
+    check_place(plan, directory)
     check_runs(plan, directory)
     with closing(executor(directory)) as workers:
+        begin(plan, directory)
         return _Study(plan, directory, workers, retry_failed).run(on_progress)
 
 
