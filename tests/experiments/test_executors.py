@@ -128,9 +128,10 @@ def test_what_no_machine_has():
 
 @pytest.fixture
 def quiet_ray(monkeypatch):
-    """What Ray needs under strict tests: it leaves sockets open and warns of what it will change."""
+    """No statistics, no warning of what will change, and no politeness to other processes: the test waits for it."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    monkeypatch.setenv("RAY_worker_niceness", "0")
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The front door: ``ratiosym train | evaluate | baselines | render | play | tasks | figures | demo | doctor``."""
+"""The front door: ``ratiosym COMMAND``; ``ratiosym --help`` lists the commands."""
 
 import sys
 from collections.abc import Sequence

@@ -136,7 +136,7 @@ class RayTasks:
         except InputError:
             self.close()
             raise
-        # A process a run, as on one machine. A lost run is started again by the study, which counts (no retries here).
+        # A process a run, as on one machine. A lost run is started again by the study, which counts (Decision 57).
         options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_retries": 0, "max_calls": 1}
         self.task = self.ray.remote(**options)(carry_out_remotely)
         self.busy: dict[Any, PlannedRun] = {}

@@ -58,10 +58,10 @@ class Plan:
     seeds: tuple[int, ...]
     preset: str = "cpu"
     options: dict[str, Any] = field(default_factory=dict)
-    tuned: bool = False  # whether a preset's tuned settings are used; without them all algorithms have equal ones
+    tuned: bool = False  # whether a preset's tuned settings are used; otherwise all have equal ones (Decision 56)
 
     def runs(self) -> list[PlannedRun]:
-        """All runs. Seeds come one after another: a study that is stopped is complete in its first ones."""
+        """All runs, seed by seed: a study that is stopped is complete in its first seeds (Decision 55)."""
         return [
             PlannedRun(task, algorithm.label, seed, self.config(algorithm, task, seed))
             for seed in self.seeds

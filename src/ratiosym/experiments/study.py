@@ -276,7 +276,7 @@ class _Study:
         if not death or state.state == "running":  # somebody else had it
             self.waiting.append(run)
             return
-        count, steps = self.lost.get(run.path, (0, -1))
+        count, steps = self.lost.get(run.path, (0, -1))  # Decision 54
         count = count + 1 if state.steps <= steps else 1
         self.lost[run.path] = (count, state.steps)
         if count < MAX_LOST:

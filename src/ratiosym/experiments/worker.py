@@ -33,7 +33,7 @@ Outcome = Literal["done", "failed", "busy"]
 
 
 def work_file(directory: Path, run: PlannedRun, suffix: str) -> Path:
-    """A worker's file of a run."""
+    """A worker's file of a run. Not in the run's directory (Decision 52)."""
     return directory / "work" / run.path.relative_to("runs").with_suffix(suffix)
 
 
@@ -155,7 +155,7 @@ def main() -> None:
 
 def end_with_input() -> None:
     """Nobody wants the run any more: who started it was killed. What it did since its checkpoint is lost."""
-    sys.stdin.read()
+    sys.stdin.read()  # Decision 53
     os._exit(1)
 
 
