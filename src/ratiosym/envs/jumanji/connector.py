@@ -1,7 +1,7 @@
 """Connector: pairs of points to be joined by paths that may not cross."""
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ratiosym.envs.jumanji.library import draw, library_for, strong
+from ratiosym.envs.jumanji.library import check_library, draw, making, strong
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Discrete, EnvSpec, Key, Observation, State, Step
 
@@ -21,13 +21,8 @@ OFF_BOARD = -1  # beside the library's 0 empty and, for agent i, 3 i + 1 path, 3
 def connector(size: int, num_agents: int) -> "Connector":
     """``num_agents`` pairs on a ``size`` x ``size`` board, for at most ``size`` squared steps."""
     name = f"connector-{size}x{size}x{num_agents}a"
-    with library_for(name):
-        from jumanji.environments.routing.connector.env import Connector as Library
-        from jumanji.environments.routing.connector.generator import LegacyRandomWalkGenerator
-
-        # Decision 21: the boards of Connector-v2
-        library = Library(generator=LegacyRandomWalkGenerator(size, num_agents), time_limit=size**2)
-    return Connector(name, library)
+    check_library(name)
+    return Connector(name, size, num_agents)
 
 
 @dataclass(frozen=True)
@@ -45,12 +40,24 @@ class Connector:
     """
 
     name: str
-    library: Any  # jumanji's Connector: equal to itself alone, so the factory builds one for each task
+    size: int
+    num_agents: int
+
+    @cached_property
+    def library(self) -> Any:
+        """The library's Connector."""
+        from jumanji.environments.routing.connector.env import Connector as Library
+        from jumanji.environments.routing.connector.generator import LegacyRandomWalkGenerator
+
+        with making():
+            # Decision 21: the boards of Connector-v2
+            generator = LegacyRandomWalkGenerator(self.size, self.num_agents)
+            return Library(generator=generator, time_limit=self.size**2)
 
     @property
     def spec(self) -> EnvSpec:
         """The sizes of everything."""
-        num_agents = self.library.num_agents
+        num_agents = self.num_agents
         observation_size = 4 + 2 * (2 * VIEW + 1) ** 2
         return EnvSpec(
             name=self.name,
@@ -58,9 +65,9 @@ class Connector:
             observation_size=observation_size,
             state_size=num_agents * observation_size,
             action=Discrete(5),
-            time_limit=self.library.time_limit,
+            time_limit=self.size**2,
             metrics=("connected",),
-            usual_length=self.library.time_limit // 4,  # 13 of 25 and 24 of 100 steps at random; fewer once trained
+            usual_length=self.size**2 // 4,  # 13 of 25 and 24 of 100 steps at random; fewer once trained
         )
 
     def reset(self, key: Key) -> tuple[State, Observation]:
@@ -89,7 +96,7 @@ class Connector:
         """The board, uint8 ``[H, W, 3]``, as the library draws it: one colour an agent; heads full, targets small."""
         from jumanji.environments.routing.connector.viewer import ConnectorViewer
 
-        viewer = ConnectorViewer(self.name, self.library.num_agents, render_mode="rgb_array")
+        viewer = ConnectorViewer(self.name, self.num_agents, render_mode="rgb_array")
         return draw(viewer, np.asarray(state.grid))
 
 

@@ -12,16 +12,20 @@ import numpy as np
 from ratiosym.types import MissingLibraryError
 
 
-@contextmanager
-def library_for(task: str) -> Iterator[None]:
-    """The place to import from jumanji and to make its objects, or one line on how to get it for ``task``.
-
-    The library makes arrays there: concrete ones, even where an outer function is being traced.
-    """
+def check_library(task: str) -> None:
+    """One line on how to get jumanji for ``task``, where it is missing."""
     if find_spec("jumanji") is None:
         raise MissingLibraryError(
             f"Task {task!r} needs the library jumanji. Install it with: pip install 'ratiosym[jumanji]'"
         )
+
+
+@contextmanager
+def making() -> Iterator[None]:
+    """The place to make the library's objects, which takes it up to a second each: adapters do it when they must.
+
+    The library makes arrays there: concrete ones, even where an outer function is being traced.
+    """
     with jax.ensure_compile_time_eval(), jax.numpy_rank_promotion("allow"):
         yield
 

@@ -1,7 +1,7 @@
 """RWARE: robots in a warehouse bring requested shelves to the goals."""
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ratiosym.envs.jumanji.library import draw, library_for, on_host, strong
+from ratiosym.envs.jumanji.library import check_library, draw, making, on_host, strong
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Discrete, EnvSpec, Key, Observation, State, Step
 
@@ -20,6 +20,7 @@ SIZES = {
     "large": (3, 5),
     "xlarge": (4, 5),
 }  # clusters: rows, columns
+TIME_LIMIT = 500
 AGENTS_LAYER = 1  # of the library's grid; 0 is the shelves'
 
 
@@ -27,21 +28,8 @@ AGENTS_LAYER = 1  # of the library's grid; 0 is the shelves'
 def rware(size: str, num_agents: int, hard: bool = False) -> "Rware":
     """A warehouse of ``SIZES``; ``hard`` requests half as many shelves as there are agents, else as many."""
     name = f"rware-{size}-{num_agents}ag{'-hard' if hard else ''}"
-    shelf_rows, shelf_columns = SIZES[size]
-    with library_for(name):
-        from jumanji.environments.routing.robot_warehouse.env import RobotWarehouse
-        from jumanji.environments.routing.robot_warehouse.generator import RandomGenerator
-
-        generator = RandomGenerator(
-            shelf_rows=shelf_rows,
-            shelf_columns=shelf_columns,
-            column_height=8,
-            num_agents=num_agents,
-            sensor_range=1,
-            request_queue_size=num_agents // 2 if hard else num_agents,
-        )
-        library = RobotWarehouse(generator, time_limit=500)
-    return Rware(name, library)
+    check_library(name)
+    return Rware(name, size, num_agents, num_requests=num_agents // 2 if hard else num_agents)
 
 
 class RwareState(NamedTuple):
@@ -66,22 +54,41 @@ class Rware:
     """
 
     name: str
-    library: Any  # RobotWarehouse: equal to itself alone, so the factory builds one for each task
+    size: str
+    num_agents: int
+    num_requests: int
+
+    @cached_property
+    def library(self) -> Any:
+        """The library's RobotWarehouse."""
+        from jumanji.environments.routing.robot_warehouse.env import RobotWarehouse
+        from jumanji.environments.routing.robot_warehouse.generator import RandomGenerator
+
+        shelf_rows, shelf_columns = SIZES[self.size]
+        with making():
+            generator = RandomGenerator(
+                shelf_rows=shelf_rows,
+                shelf_columns=shelf_columns,
+                column_height=8,
+                num_agents=self.num_agents,
+                sensor_range=1,
+                request_queue_size=self.num_requests,
+            )
+            return RobotWarehouse(generator, time_limit=TIME_LIMIT)
 
     @property
     def spec(self) -> EnvSpec:
         """The sizes of everything."""
-        num_agents = self.library.num_agents
-        observation_size = int(self.library.num_obs_features)
+        num_agents, observation_size = self.num_agents, 66
         return EnvSpec(
             name=self.name,
             num_agents=num_agents,
             observation_size=observation_size,
             state_size=num_agents * observation_size,
             action=Discrete(5),
-            time_limit=self.library.time_limit,
+            time_limit=TIME_LIMIT,
             metrics=("deliveries", "collided"),
-            usual_length=self.library.time_limit // 4,  # until two robots collide; at random 96 steps with four robots
+            usual_length=TIME_LIMIT // 4,  # until two robots collide; at random 96 steps with four robots
         )
 
     def reset(self, key: Key) -> tuple[State, Observation]:

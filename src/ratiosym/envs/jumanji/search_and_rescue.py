@@ -1,31 +1,27 @@
 """Search and Rescue: searchers fly over a square without borders and find drifting targets."""
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ratiosym.envs.jumanji.library import draw, library_for, on_host, strong
+from ratiosym.envs.jumanji.library import check_library, draw, making, on_host, strong
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
 
 NUM_RAY_VALUES = 3 * 128
+TIME_LIMIT = 400  # the library's default
 
 
 @cache
 def search_and_rescue(num_targets: int, num_agents: int) -> "SearchAndRescue":
     """``num_agents`` searchers and ``num_targets`` targets, everything else as the library sets it."""
     name = f"sar-{num_targets}tg-{num_agents}ag"
-    with library_for(name):
-        from jumanji.environments.swarms.search_and_rescue.env import SearchAndRescue as Library
-        from jumanji.environments.swarms.search_and_rescue.generator import RandomGenerator
-
-        generator = RandomGenerator(num_targets=num_targets, num_searchers=num_agents)
-        library, world = Library(generator=generator), _with_one_view(Library)(generator=generator)
-    return SearchAndRescue(name, library, world)
+    check_library(name)
+    return SearchAndRescue(name, num_targets, num_agents)
 
 
 def _with_one_view(library_class: Any) -> Any:
@@ -57,20 +53,36 @@ class SearchAndRescue:
     """
 
     name: str
-    library: Any  # jumanji's SearchAndRescue: equal to itself alone, so the factory builds one for each task
-    world: Any  # the same, compiled better
+    num_targets: int
+    num_agents: int
+
+    @cached_property
+    def library(self) -> Any:
+        """The library's SearchAndRescue."""
+        from jumanji.environments.swarms.search_and_rescue.env import SearchAndRescue as Library
+        from jumanji.environments.swarms.search_and_rescue.generator import RandomGenerator
+
+        with making():
+            generator = RandomGenerator(num_targets=self.num_targets, num_searchers=self.num_agents)
+            return Library(generator=generator, time_limit=TIME_LIMIT)
+
+    @cached_property
+    def world(self) -> Any:
+        """The same, compiled better."""
+        with making():
+            return _with_one_view(type(self.library))(generator=self.library.generator, time_limit=TIME_LIMIT)
 
     @property
     def spec(self) -> EnvSpec:
         """The sizes of everything."""
-        num_agents, observation_size = self.library.num_agents, NUM_RAY_VALUES + 2
+        num_agents, observation_size = self.num_agents, NUM_RAY_VALUES + 2
         return EnvSpec(
             name=self.name,
             num_agents=num_agents,
             observation_size=observation_size,
             state_size=num_agents * observation_size,
             action=Continuous(2),
-            time_limit=self.library.time_limit,
+            time_limit=TIME_LIMIT,
             metrics=("found",),
         )
 
@@ -90,7 +102,7 @@ class SearchAndRescue:
             observation=self._observation(timestep),
             reward=jnp.full_like(timestep.reward, timestep.reward.sum()),  # Decision 23
             terminated=terminated,
-            truncated=~terminated & (state.step >= self.library.time_limit),
+            truncated=~terminated & (state.step >= TIME_LIMIT),
             metrics={"found": state.targets.found.mean(dtype=jnp.float32)},
         )
         return strong(state), step
@@ -104,8 +116,8 @@ class SearchAndRescue:
 
     def _observation(self, timestep: Any) -> Observation:
         seen = timestep.observation
-        num_agents = self.library.num_agents
-        shares = jnp.stack([seen.targets_remaining, seen.step / self.library.time_limit])
+        num_agents = self.num_agents
+        shares = jnp.stack([seen.targets_remaining, seen.step / TIME_LIMIT])
         views = seen.searcher_views.reshape(num_agents, -1)  # [A, 3, 128] -> [A, 384]
         local = jnp.concatenate([views, jnp.broadcast_to(shares, (num_agents, 2))], axis=1)  # Decision 23
         return Observation(
