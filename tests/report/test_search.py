@@ -27,7 +27,7 @@ def search(tmp_path):
     settings = {"run": {"task": "mpe-spread-3ag", "objective": "mappo"}, "space": SPACE}
     (tmp_path / "search.json").write_text(json.dumps({"settings": settings}))
     importance = {name: 1 / len(SPACE) for name in SPACE}
-    (tmp_path / "importance.json").write_text(json.dumps({"importance": importance}))
+    (tmp_path / "importance.json").write_text(json.dumps({"main_effects": importance}))
     return tmp_path
 
 
@@ -80,7 +80,7 @@ def test_importance(tmp_path):
 
 
 def test_few_trials_have_no_importance_and_none_no_figure(search):
-    (search / "importance.json").write_text('{"importance": {}}')
+    (search / "importance.json").write_text('{"main_effects": {}}')
     assert [path.name for path in draw_search(search)] == ["values.png", "hyperparameters.png"]
     lines = (search / "trials.csv").read_text().splitlines()
     (search / "trials.csv").write_text("\n".join([lines[0], *(x for x in lines if ",pruned," in x)]) + "\n")

@@ -244,9 +244,9 @@ def show_outcome(outcome: "Outcome", pictures: list[Path]) -> None:
         table.add_row(option(name), f"{value:g}", "" if share is None else f"{share:.2f}")
     console.print(table)
     console.print(
-        "Importance (PED-ANOVA): what decides whether a trial is among the best quarter."
+        "Importance: main effects in an additive model of all trials (docs/tuning.md)."
         if outcome.importance
-        else "Too few complete trials to say what mattered."
+        else "Too few trials to say what mattered."
     )
     for path in pictures:
         console.print(f"Picture: {path}", soft_wrap=True)

@@ -1,6 +1,5 @@
 """The outcome of searches as the shipped settings: ``python -m ratiosym.experiments.ship BEST.json ...``."""
 
-import pprint
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,12 +21,20 @@ def ship(paths: Iterable[Path], table: Path = Path(tuned.__file__)) -> None:
         config = best["config"]
         entries.setdefault(config["task"], {})[config["objective"]] = entry_of(best)
     head, assignment, _ = Path(tuned.__file__).read_text().partition("Any]]] = ")
-    records.write_whole(table, head + assignment + pprint.pformat(entries, width=110, compact=True) + "\n")
+    records.write_whole(table, head + assignment + render(entries) + "\n")
 
 
 def entry_of(best: dict[str, Any]) -> dict[str, Any]:
     """The settings and where they come from."""
     return {"options": best["params"], **{name: best[name] for name in ORIGIN}}
+
+
+def render(value: Any, indent: str = "") -> str:
+    """Nested tables as Python source, a line an entry."""
+    if not isinstance(value, dict):
+        return repr(value)
+    lines = [f"{indent}    {name!r}: {render(entry, indent + '    ')},\n" for name, entry in value.items()]
+    return "{\n" + "".join(lines) + indent + "}"
 
 
 if __name__ == "__main__":

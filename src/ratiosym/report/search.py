@@ -40,7 +40,7 @@ def draw_search(directory: str | os.PathLike[str]) -> list[Path]:
     paths = [directory / "values.png", directory / "hyperparameters.png"]
     values_figure(paths[0], points, title, colour)
     hyperparameters_figure(paths[1], points, settings["space"], title, colour)
-    importance = read_json(directory / "importance.json")["importance"]
+    importance = read_json(directory / "importance.json")["main_effects"]
     if importance:
         paths.append(directory / "importance.png")
         importance_figure(paths[-1], importance, title, colour)
@@ -113,7 +113,7 @@ def hyperparameters_figure(
 
 
 def importance_figure(path: Path, importance: dict[str, float], title: str, colour: str) -> Figure:
-    """How much each hyperparameter decides whether a trial is among the best."""
+    """How much each hyperparameter matters by itself."""
     names = sorted(importance, key=lambda name: importance[name])
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH, 0.8 + 0.24 * len(names)), layout="constrained")
@@ -121,7 +121,9 @@ def importance_figure(path: Path, importance: dict[str, float], title: str, colo
         bars = axis.barh([name.replace("_", " ") for name in names], [importance[name] for name in names], color=colour)
         axis.bar_label(bars, fmt="%.2f", padding=3)
         axis.set(
-            title=f"{title}, PED-ANOVA", xlabel="share of the importance", xlim=(0, 1.12 * max(importance.values()))
+            title=title,
+            xlabel="share of what the hyperparameters explain by themselves",
+            xlim=(0, 1.12 * max(importance.values())),
         )
         axis.grid(axis="y", visible=False)
         _save(figure, path)

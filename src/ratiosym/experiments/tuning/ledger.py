@@ -26,12 +26,11 @@ class Ledger:
             name: optuna.distributions.CategoricalDistribution(choices) for name, choices in search.space.items()
         }
         with self.home.claiming():
-            self.study = optuna.create_study(
-                study_name=search.study_name,
-                storage=self.home.storage,
-                direction="maximize",
-                load_if_exists=True,
-            )
+            named = {"study_name": search.study_name, "storage": self.home.storage}
+            try:
+                self.study = optuna.load_study(**named)
+            except KeyError:
+                self.study = optuna.create_study(**named, direction="maximize")
             self.check_settings()
             self.queue()
 

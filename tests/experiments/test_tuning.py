@@ -1,0 +1,551 @@
+"""Searches: an exact number of trials, the paper's values and pruning, nothing lost when one is killed."""
+
+import csv
+import dataclasses
+import json
+import shutil
+import signal
+import socket
+import subprocess
+from functools import cache
+from statistics import mean, median
+
+import numpy as np
+import optuna
+import pytest
+
+from ratiosym.envs.tasks import TASKS, Task
+from ratiosym.experiments import presets, ship, tuned
+from ratiosym.experiments.presets import configure, preset, read_settings, tuning_preset
+from ratiosym.experiments.records import read_json, read_table
+from ratiosym.experiments.search_spaces import search_space
+from ratiosym.experiments.tuning import Search, TrialRow, local_workers, ray_workers, tune
+from ratiosym.experiments.tuning.ledger import Ledger
+from ratiosym.experiments.tuning.outcome import main_effects
+from ratiosym.experiments.tuning.search import PRUNER, SAMPLER, SEEDS
+from ratiosym.experiments.tuning.seeds import final_return, train_seed
+from ratiosym.experiments.tuning.storage import database_url, hide_password
+from ratiosym.experiments.tuning.workers import work
+from ratiosym.learning.train import NonFiniteLoss
+from ratiosym.types import InputError
+from tests import runs
+from tests.experiments.searching import WORKER, Counting, cheap_search, cheap_seed, formula, worker_words
+from tests.probes import Recall
+from tests.runs import SETTINGS, TASK, contents
+
+
+def run_search(search, run_seed=cheap_seed, number=1):
+    return tune(search, local_workers(number, run_seed))
+
+
+def numbers(outcome):
+    """What a search is, but for where it lies."""
+    return [(row.number, row.state, row.value, row.params, row.seeds) for row in outcome.rows]
+
+
+@cache
+def whole_search(base):
+    """Twenty trials, never interrupted; only read."""
+    return run_search(cheap_search(base / "search", 20))
+
+
+@pytest.fixture
+def whole(tmp_path_factory):
+    return whole_search(tmp_path_factory.getbasetemp())
+
+
+# ------------------------------------------------------------------------------------------------- what it gives
+
+
+def test_a_search_leaves_everything(whole):
+    out = whole.search.out
+    files = {"search.json", "journal.log", "trials", "trials.csv", "best.json", "importance.json"}
+    assert files == {p.name for p in out.iterdir()} - {"journal.lock", "claims.lock"}
+    found = read_json(out / "search.json")
+    assert found["settings"]["sampler"] == {
+        "name": "TPESampler",
+        "seed": 0,
+        "multivariate": False,
+        "group": False,
+        "constant_liar": True,
+        "n_startup_trials": 10,
+        "n_ei_candidates": 24,
+    }
+    assert found["settings"]["pruner"] == {"name": "MedianPruner", **PRUNER}
+    assert found["settings"]["space"] == {k: list(v) for k, v in search_space("mars").items()}
+    assert found["settings"]["seeds"] == [1000, 1001, 1002]
+    assert found["optuna"] == optuna.__version__
+    assert {"versions", "commit", "devices", "command"} < found.keys()
+    with open(out / "trials.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["trial"]) for row in rows] == list(range(20))
+    assert [row["state"] for row in rows] == [row.state for row in whole.rows]
+
+
+def test_values_are_means_over_seeds_of_the_last_evaluations(whole):
+    for row in whole.rows:
+        values = [formula(whole.search.trial_config(row.params, int(seed))) for seed in row.seeds]
+        assert list(row.seeds.values()) == pytest.approx(values)
+        if row.state == "complete":
+            assert list(row.seeds) == ["1000", "1001", "1002"]
+            assert row.value == pytest.approx(mean(values))
+
+
+@pytest.mark.parametrize(
+    ("num_evaluations", "num_counted"), [(1, 1), (2, 1), (5, 1), (6, 2), (10, 2), (20, 4), (122, 25)]
+)
+def test_a_seeds_value_is_its_last_fifth(num_evaluations, num_counted):
+    returns = np.random.default_rng(0).normal(size=num_evaluations)
+    rows = [{"mean_return": 1e9}, *({"mean_return": x} for x in returns)]  # the one before training never counts
+    assert final_return(rows) == pytest.approx(returns[-num_counted:].mean())
+
+
+def test_pruning_is_the_median_rule_on_the_running_mean(whole):
+    """Written out anew: after five complete trials, one whose best running mean is below the median at that seed."""
+    complete, num_pruned = [], 0
+    for row in whole.rows:
+        means = np.cumsum(list(row.seeds.values())) / np.arange(1, len(row.seeds) + 1)
+        checks = [
+            len(complete) >= 5 and max(means[: step + 1]) < median(other[step] for other in complete)
+            for step in range(min(len(means), 2))  # never after the last seed
+        ]
+        assert (row.state == "pruned") == any(checks)
+        if row.state == "pruned":
+            assert checks.index(True) == len(means) - 1
+            num_pruned += 1
+        else:
+            complete.append(means)
+    assert num_pruned >= 3
+
+
+def test_the_best_trial_is_what_train_takes(whole):
+    best = max((row for row in whole.rows if row.state == "complete"), key=lambda row: row.value)
+    assert whole.best == best
+    found = read_json(whole.search.out / "best.json")
+    assert (found["params"], found["value"], found["trial"]) == (best.params, best.value, best.number)
+    assert sum(found["trials"].values()) == 20
+    config = read_settings(whole.search.out / "best.json")
+    tried = whole.search.trial_config(best.params, 0)
+    assert config == dataclasses.replace(tried, steps=2 * tried.steps)  # a final run is twice as long
+    config.validate()
+
+
+def test_importance_finds_what_matters(tmp_path):
+    outcome = run_search(cheap_search(tmp_path / "search", 40))
+    for measure in (outcome.importance, outcome.ped_anova):
+        assert sum(measure.values()) == pytest.approx(1)
+        assert measure.keys() == search_space("mars").keys()
+    assert outcome.importance["actor_learning_rate"] > 0.8
+    found = read_json(tmp_path / "search" / "importance.json")
+    assert found == {
+        "main_effects": outcome.importance,
+        "ped_anova": outcome.ped_anova,
+        "ped_anova_target_quantile": 0.25,
+    }
+
+
+def test_main_effects_by_hand():
+    """Two hyperparameters, every pair tried: one adds 0 or 3, the other 0 or 1."""
+    space = {"one": (1.0, 2.0), "other": (1.0, 2.0)}
+    pairs = [{"one": a, "other": b} for a in space["one"] for b in space["other"]]
+    rows = [TrialRow(i, "complete", None, p, {"0": 3 * p["one"] + p["other"]}) for i, p in enumerate(pairs)]
+    found = main_effects(rows, space)
+    assert found == pytest.approx({"one": 0.9, "other": 0.1})  # 9 to 1
+    assert main_effects([*rows, *rows[:1] * 5], space) == pytest.approx(found)  # equal trials count once
+    assert main_effects(rows[:3], space) == {}
+    assert main_effects([dataclasses.replace(row, seeds={"0": 1.0}) for row in rows], space) == {}
+
+
+def test_few_trials_say_nothing_of_importance(tmp_path):
+    assert run_search(cheap_search(tmp_path / "search", 2)).importance == {}
+
+
+def test_the_samplers_flags_are_optunas():
+    optuna.samplers.TPESampler(seed=0, **SAMPLER)
+    assert SAMPLER["multivariate"] is False
+    assert SAMPLER["constant_liar"] is True
+    assert SEEDS == (1000, 1001, 1002, 1003, 1004)
+
+
+def test_the_same_seed_gives_the_same_trials(whole, tmp_path):
+    again = run_search(cheap_search(tmp_path / "again", 20))
+    assert numbers(again) == numbers(whole)
+    other = run_search(cheap_search(tmp_path / "other", 5, sampler_seed=1))
+    assert numbers(other) != numbers(whole)[:5]
+
+
+def test_equal_parameters_are_not_run_again(whole, tmp_path):
+    counting = Counting()
+    outcome = run_search(cheap_search(tmp_path / "again", 40), counting)
+    params = [tuple(row.params.values()) for row in outcome.rows]
+    assert len(set(params)) < len(params)  # TPE came back to some
+    assert len({repr(config) for config in counting.seen}) == len(counting.seen)
+    assert all(len(row.seeds) == 3 for row in outcome.rows if row.state == "complete")
+
+
+# ------------------------------------------------------------------------------------------ what is interrupted
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_an_interrupted_search_goes_on(seed, whole, tmp_path):
+    """At most the running seed is lost; parameters and finished seeds of the trial are taken up."""
+    search = cheap_search(tmp_path / "search", 8)
+    counting = Counting(fail_at=seed)
+    with pytest.raises(KeyboardInterrupt):
+        run_search(search, counting)
+    states = [row.state for row in Ledger(search).rows()]
+    assert states == ["complete"] * (seed // 3) + ["waiting"] * (8 - seed // 3)
+    outcome = run_search(search, counting)
+    assert numbers(outcome) == numbers(whole)[:8]
+    assert len(counting.seen) == sum(len(row.seeds) for row in outcome.rows)  # none twice
+    assert [t.state.name for t in Ledger(search).trials()].count("FAIL") == 1  # the one that was stuck
+
+
+def kill(out, die_at, **options):
+    """A worker process that kills itself in the midst of a seed."""
+    out.parent.mkdir(exist_ok=True)
+    path = out.parent / "search.json"
+    path.write_text(json.dumps({"out": str(out), "num_trials": 4, "die_at": die_at, **options}))
+    done = subprocess.run(worker_words(path), **WORKER, capture_output=True, timeout=300)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert done.stderr == b""
+
+
+def test_a_killed_search_goes_on(whole, tmp_path):
+    search = cheap_search(tmp_path / "search", 4)
+    (tmp_path / "search").mkdir()
+    kill(tmp_path / "search", die_at=4)
+    rows = Ledger(search).rows()
+    assert [row.state for row in rows] == ["complete", "waiting", "waiting", "waiting"]
+    assert list(rows[1].seeds) == ["1000"]
+    shutil.rmtree(tmp_path / "search" / "trials")  # as on another machine: the study knows what is finished
+    counting = Counting()
+    (tmp_path / "search" / "search.json").unlink(missing_ok=True)
+    work(search, counting)
+    found = [(row.number, row.state, row.value, row.params, row.seeds) for row in Ledger(search).rows()]
+    assert found == numbers(whole)[:4]
+    assert len(counting.seen) == 12 - 4
+
+
+def test_seeds_on_disk_are_taken_where_the_study_does_not_know_of_them(whole, tmp_path):
+    shutil.copytree(whole.search.out / "trials", tmp_path / "search" / "trials")
+    counting = Counting()
+    search = cheap_search(tmp_path / "search", 8)
+    Ledger(search)
+    work(search, counting)
+    assert counting.seen == []
+    shutil.copytree(whole.search.out / "trials", tmp_path / "other" / "trials")
+    other = cheap_search(tmp_path / "other", 2)
+    work(dataclasses.replace(other, config=dataclasses.replace(other.config, num_evaluations=1)), counting)
+    assert len(counting.seen) == 6  # those were of another search
+
+
+def test_a_line_cut_short_is_cut_off(whole, tmp_path):
+    out = shutil.copytree(whole.search.out, tmp_path / "search")
+    with open(out / "journal.log", "ab") as file:
+        file.write(b'{"op_code":5,"wor')
+    assert numbers(run_search(cheap_search(out, 20), Counting(fail_at=0))) == numbers(whole)
+
+
+def test_a_finished_search_runs_nothing_and_a_longer_one_the_rest(whole, tmp_path):
+    out = shutil.copytree(whole.search.out, tmp_path / "search")
+    assert numbers(run_search(cheap_search(out, 20), Counting(fail_at=0))) == numbers(whole)
+    counting = Counting()
+    longer = run_search(cheap_search(out, 22), counting)
+    assert numbers(longer)[:20] == numbers(whole)
+    assert len(longer.rows) == 22
+    assert len(counting.seen) <= 6
+    before = contents(out)
+    with pytest.raises(InputError, match=r"has 22 trials already, but --trials is 20\. It may raise their number"):
+        run_search(cheap_search(out, 20))
+    assert contents(out) == before
+
+
+class Diverging:
+    """Training breaks down with many epochs."""
+
+    def __init__(self, how):
+        self.how = how
+
+    def __call__(self, config):
+        if config.shape.num_epochs != 8:
+            return cheap_seed(config)
+        if self.how == "loss":
+            raise NonFiniteLoss(3, config.seed)
+        return [{**row, "mean_return": float("nan")} for row in cheap_seed(config)]
+
+
+@pytest.mark.parametrize("how", ["loss", "return"])
+def test_divergence_is_counted_and_stops_nothing(how, tmp_path):
+    outcome = run_search(cheap_search(tmp_path / "search", 25), Diverging(how))
+    diverged = [row for row in outcome.rows if row.state == "diverged"]
+    assert len(outcome.rows) == 25
+    assert {row.params["num_epochs"] for row in diverged} == {8}
+    assert all(row.state == "diverged" for row in outcome.rows if row.params["num_epochs"] == 8)
+    assert all(row.value is None for row in diverged)
+    assert read_json(tmp_path / "search" / "best.json")["trials"]["diverged"] == len(diverged)
+    failure = tmp_path / "search" / "trials" / f"{diverged[0].number:04d}" / "seed-1000" / "failure.txt"
+    assert "not" in failure.read_text()
+    # TPE has learned to stay away: it was random before the eleventh trial.
+    assert sum(row.number >= 10 for row in diverged) <= 2 < len(diverged)
+
+
+def test_nothing_but_divergence_has_no_best(tmp_path):
+    def broken(config):
+        raise NonFiniteLoss(1, config.seed)
+
+    outcome = run_search(cheap_search(tmp_path / "search", 3), broken)
+    assert outcome.best is None
+    assert not (tmp_path / "search" / "best.json").exists()
+
+
+def test_workers_share_a_search(whole, tmp_path):
+    """Two processes: not one trial more or fewer. The first five trials are random and complete, so they agree."""
+    outcome = run_search(cheap_search(tmp_path / "search", 5), number=2)
+    assert numbers(outcome) == numbers(whole)[:5]
+
+
+# --------------------------------------------------------------------------------------------------- wrong input
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_trials": 0}, r"--trials is 0; it must be at least 1"),
+        ({"num_trials": -3}, r"--trials is -3"),
+        ({"seeds": ()}, r"--num-seeds is 0; it must be at least 1"),
+        ({"config": preset("smoke", TASK)}, r"up to 8 minibatches .* the 4 environments of a group .*multiple of 16\."),
+        ({"config": configure(TASK, "cpu", num_envs=40)}, r"do not divide the 20 environments .* multiple of 16"),
+        ({"config": tuning_preset("smoke", "mpe-spread-3", "mars")}, r"Unknown task .* Closest: 'mpe-spread-3ag'"),
+        ({"config": tuning_preset("smoke", TASK, "marz")}, r"Unknown objective 'marz'\. Closest: 'mars'"),
+        ({"config": dataclasses.replace(preset("cpu", TASK), steps=8000)}, r"smaller than one update"),
+    ],
+)  # fmt: skip
+def test_what_cannot_run_is_refused(change, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        run_search(dataclasses.replace(cheap_search(tmp_path / "search"), **change))
+    assert not (tmp_path / "search").exists()
+
+
+@pytest.mark.parametrize("name", ["paper", "cpu", "smoke"])
+def test_every_preset_can_be_searched(name, tmp_path):
+    config = tuning_preset(name, TASK, "mappo")
+    Search(config, 1, tmp_path).validate()
+    if name != "smoke":
+        assert 2 * config.steps == preset(name, TASK).steps
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num_seeds": 2}, "seeds: [1000, 1001, 1002] there, [1000, 1001] here"),
+        ({"sampler_seed": 5}, "sampler seed: 0 there, 5 here"),
+        ({"objective": "mappo"}, "run objective: mars there, mappo here"),
+        ({"objective": "mars-additive"}, "space b: None there, [1.05, 1.1, 1.2, 1.5, 1.9] here"),
+    ],
+)
+def test_a_directory_belongs_to_one_search(options, words, whole, tmp_path):
+    out = shutil.copytree(whole.search.out, tmp_path / "search")
+    before = contents(out)
+    with pytest.raises(InputError) as error:
+        run_search(cheap_search(out, 20, name="mpe-spread-3ag/mars", **options))
+    assert words in str(error.value)
+    assert "choose another --out; nothing was changed" in str(error.value)
+    assert contents(out) == before
+
+
+def test_a_study_belongs_to_one_search(whole, tmp_path):
+    """Also where the directory does not know."""
+    out = shutil.copytree(whole.search.out, tmp_path / "search")
+    (out / "search.json").unlink()
+    search = cheap_search(out, 20)
+    config = dataclasses.replace(search.config, steps=1024)
+    with pytest.raises(InputError, match=r"has other settings \(run steps: 512 there, 1024 here\)"):
+        Ledger(dataclasses.replace(search, config=config))
+
+
+def test_other_peoples_directories_are_left_alone(tmp_path):
+    (tmp_path / "letter.txt").write_text("Dear")
+    with pytest.raises(InputError, match="is not empty and holds no search"):
+        run_search(cheap_search(tmp_path))
+    with pytest.raises(InputError, match="is not empty and holds no search"):
+        run_search(cheap_search(tmp_path / "letter.txt"))
+    assert contents(tmp_path) == {"letter.txt": b"Dear"}
+
+
+def test_numbers_of_workers():
+    with pytest.raises(InputError, match=r"--workers is 0; it must be at least 1"):
+        local_workers(0)
+    with pytest.raises(InputError, match=r"--cpus is 0 and --gpus 0; a worker needs some of one of them"):
+        ray_workers(0, 0)
+
+
+# --------------------------------------------------------------------------------------------------- addresses
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://me:se:cret@host:1/db", "postgresql://me:***@host:1/db"),
+        ("postgresql://me:sec@ret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me:sec/ret@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me@host/db", "postgresql://me@host/db"),
+        ("postgresql://host/db?user=me&password=secret&x=1", "postgresql://host/db?user=me&password=***&x=1"),
+        ("mysql://me:secret@host/db", "mysql://me:***@host/db"),
+    ],
+)
+def test_passwords_are_hidden(address, shown):
+    assert hide_password(address) == shown
+    search = cheap_search("out", storage=address)
+    assert search.address == shown
+    assert "secret" not in repr(search)
+
+
+@pytest.mark.parametrize("address", ["sqlite:///x.db", "mysql://me:secret@host/db", "/tmp/file", "", "postgresql"])
+def test_only_postgresql(address, tmp_path):
+    with pytest.raises(InputError, match="It must be postgresql://USER") as error:
+        run_search(cheap_search(tmp_path / "search", storage=address))
+    assert "secret" not in str(error.value)
+    assert not (tmp_path / "search").exists()
+
+
+@pytest.mark.parametrize(
+    "address", ["postgresql://me:secret@host:port/db", "postgresql://me:secret@host", "postgresql://"]
+)
+def test_addresses_that_are_none(address):
+    with pytest.raises(InputError, match=r"which (is no address|names no database)") as error:
+        database_url(address)
+    assert "secret" not in str(error.value)
+
+
+def test_an_unreachable_database(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    search = cheap_search(tmp_path / "search", storage=f"postgresql://me:secret@127.0.0.1:{port}/db")
+    with pytest.raises(
+        InputError, match=rf"'postgresql://me:\*\*\*@127\.0\.0\.1:{port}/db' does not answer .*refused"
+    ) as error:
+        run_search(search)
+    assert "secret" not in str(error.value)
+    assert not (tmp_path / "search").exists()
+
+
+# ------------------------------------------------------------------------------------------------ real training
+
+
+def test_a_seed_is_the_run_that_train_would_do(tmp_path_factory):
+    """Bit for bit: the evaluations of a search's seed are those of 'ratiosym train'."""
+    kept = read_table(runs.whole_run(tmp_path_factory.getbasetemp()) / "evaluations.csv")
+    rows = train_seed(configure(TASK, **SETTINGS))
+    assert {name: [row[name] for row in rows] for name in rows[0]} == {k: v.tolist() for k, v in kept.items()}
+
+
+def tiny(objective, num_trials, out, **options):
+    """A search that trains on a tiny environment."""
+    sizes = {"num_envs": 16, "rollout_length": 2, "hidden_size": 4, "num_eval_episodes": 2}
+    config = configure("recall", "smoke", objective=objective, steps=64, num_evaluations=1, **sizes)
+    return Search(config, num_trials, out, (1000,), **options)
+
+
+@pytest.fixture
+def recall(monkeypatch):
+    monkeypatch.setitem(TASKS, "recall", Task("recall", "probe", Recall))
+
+
+class Programs:
+    """How many update programs JAX was asked to compile."""
+
+    def __init__(self, log):
+        self.log = log
+
+    def count(self):
+        return sum(r.getMessage().startswith("Compiling jit(train_step)") for r in self.log.records)
+
+
+@pytest.fixture
+def programs(caplog):
+    caplog.set_level("DEBUG", "jax._src.interpreters.pxla")
+    return Programs(caplog)
+
+
+def test_trials_share_programs(recall, programs, tmp_path):
+    """Equal epochs and minibatches: one program, whatever the other hyperparameters and the seed are."""
+    search = dataclasses.replace(tiny("mars", 1, tmp_path), seeds=(1000, 1001))
+    values = []
+    for i in range(3):
+        params = {name: choices[i % len(choices)] for name, choices in search.space.items()}
+        for seed in search.seeds:
+            config = search.trial_config({**params, "num_epochs": 2, "num_minibatches": 2}, seed)
+            values.append(final_return(train_seed(config)))
+    assert programs.count() == 1
+    assert len(values) == 6
+
+
+@pytest.mark.slow
+def test_at_most_nine_programs_for_a_task_and_a_surrogate(recall, programs, tmp_path):
+    outcome = tune(tiny("mars", 30, tmp_path / "mars"))
+    sizes = {(row.params["num_epochs"], row.params["num_minibatches"]) for row in outcome.rows}
+    assert len(sizes) == 9
+    assert programs.count() == 9
+    tune(tiny("mars-additive", 12, tmp_path / "additive"))  # the same surrogate
+    assert programs.count() == 9
+
+
+# ------------------------------------------------------------------------------------------------ tuned presets
+
+
+def test_what_is_shipped_is_what_configure_gives(whole, tmp_path, monkeypatch):
+    table = tmp_path / "tuned.py"
+    ship.ship([whole.search.out / "best.json"], table)
+    found = {}
+    exec(compile(table.read_text(), "tuned.py", "exec"), found)
+    entry = found["TUNED"][TASK]["mars"]
+    assert entry["options"] == whole.best.params
+    assert (entry["value"], entry["trial"], entry["steps"]) == (whole.best.value, whole.best.number, 512)
+    assert {"seeds", "trials", "commit", "versions", "processor"} < entry.keys()
+    assert max(map(len, table.read_text().splitlines())) <= 120
+
+    plain = {name: configure(TASK, name, objective="mars") for name in ("paper", "smoke")}
+    monkeypatch.setattr(tuned, "TUNED", found["TUNED"])
+    config = configure(TASK, "cpu", objective="mars")
+    assert config == presets.change(configure(TASK, "cpu", is_tuned=False), **whole.best.params)
+    assert config == preset("cpu", TASK)
+    assert config.steps == 1_000_000
+    assert configure(TASK, "cpu", b_upper=3.0).trust_region.b_upper == 3.0
+    assert configure(TASK, "cpu", b_upper=3.0).trust_region.b_lower == whole.best.params["b_lower"]
+    assert configure(TASK, "cpu", objective="mappo") == configure(TASK, "cpu", is_tuned=False, objective="mappo")
+    assert configure("connector-5x5x3a", "cpu") == configure("connector-5x5x3a", "cpu", is_tuned=False)
+    assert {name: configure(TASK, name, objective="mars") for name in ("paper", "smoke")} == plain
+
+
+@pytest.mark.parametrize(("task", "objective"), [(t, o) for t, entries in tuned.TUNED.items() for o in entries])
+def test_every_shipped_setting_is_valid(task, objective):
+    entry = tuned.TUNED[task][objective]
+    assert entry["options"].keys() == search_space(objective).keys()
+    assert all(value in search_space(objective)[name] for name, value in entry["options"].items())
+    assert configure(task, "cpu", objective=objective) == preset("cpu", task, objective)
+
+
+def test_shipping_takes_searches_only(tmp_path):
+    (tmp_path / "config.json").write_text('{"config": {}}')
+    with pytest.raises(InputError, match="is not the outcome of a search"):
+        ship.ship([tmp_path / "config.json"], tmp_path / "tuned.py")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "which is no file"),
+        ("{}", "which has no configuration in it"),
+        ("[1]", "does not hold a JSON object"),
+        ("{", "cannot be read"),
+        ('{"config": {"tusk": 1}}', "does not fit this version"),
+    ],
+)
+def test_files_of_settings(content, message, tmp_path):
+    path = tmp_path / "best.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_settings(path)
