@@ -29,7 +29,7 @@ def make_plan(tasks=("mpe-spread-3ag", "connector-5x5x3a"), labels=("mars", "map
 
 def final_return(task, label, seed):
     """A level by algorithm and a shift by seed, the same on every task."""
-    return LEVELS.get(label, 0.6) + 0.02 * seed
+    return round(LEVELS.get(label, 0.6) + 0.02 * seed, 2)
 
 
 def write_study(directory, plan, final=final_return, absolute=None, num=6, updates=24):
@@ -46,7 +46,7 @@ def write_run(directory, config, level, absolute, num=6, updates=24):
     """One finished run whose return rises in a straight line."""
     budget = config.num_updates * config.shape.steps_per_update
     write_json(directory / "config.json", {"config": config.to_dict(), "spec": {}, **PROVENANCE})
-    rows = [evaluation(budget * k // num, level * k / num) for k in range(num + 1)]
+    rows = [evaluation(budget * k // num, level * (k / num)) for k in range(num + 1)]
     write_table(directory / "evaluations.csv", rows)
     write_table(directory / "training.csv", [update(k, budget * k // updates) for k in range(1, updates + 1)])
     summary = {"task": config.task, "objective": config.objective, "seed": config.seed, "steps": budget}

@@ -57,7 +57,7 @@ def show_report(analysis: "Analysis", files: list[Path]) -> None:
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
     table.add_column(scores.corner)
     for title in scores.columns.values():
-        table.add_column(escape(title), justify="right")
+        table.add_column(escape(title), justify="right", overflow="fold")
     for row in scores.rows:
         table.add_row(escape(row.name), *map(text, row.cells))
     console.print(table)
