@@ -96,7 +96,8 @@ class Chart {
     figure.append(this.svg, this.tip);
     this.svg.addEventListener("pointermove", (event) => this.follow(event));
     this.svg.addEventListener("pointerdown", (event) => this.follow(event));
-    this.svg.addEventListener("pointerleave", () => this.hide());
+    // A finger leaves when it is lifted: what it pointed at stays until the next touch elsewhere.
+    this.svg.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") this.hide(); });
     this.svg.addEventListener("blur", () => this.hide());
     this.svg.addEventListener("keydown", (event) => this.walk(event));
   }
