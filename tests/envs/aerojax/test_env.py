@@ -189,3 +189,20 @@ def test_mixed_types_and_presets_keep_the_contract(key):
     _, observation = mixed.reset(key)
     np.testing.assert_array_equal(observation.local[:, 11], [0.0, 0.5])
     check_env(AeroJax(1, replace(PRESETS["hard"], time_limit=60)), key, 70)
+
+
+def test_memory_grows_with_the_number_of_environments_and_no_faster():
+    """What the compiled step needs for 256 environments is at most four times that for 64, and a little."""
+
+    def num_bytes(num_envs):
+        def step(keys, state, action):
+            return jax.vmap(ENV.step)(keys, state, action)
+
+        keys = jax.random.split(jax.random.key(0), num_envs)
+        state = jax.eval_shape(jax.vmap(ENV.reset), keys)[0]
+        action = jax.ShapeDtypeStruct((num_envs, 2, 3), jnp.float32)
+        needs = jax.jit(step).lower(keys, state, action).compile().memory_analysis()
+        return needs.temp_size_in_bytes + needs.argument_size_in_bytes + needs.output_size_in_bytes
+
+    small, large = num_bytes(64), num_bytes(256)
+    assert 3 * small < large < 4.2 * small
