@@ -89,7 +89,8 @@ class Database:
 
     def __init__(self, address: str, study_name: str) -> None:
         url = database_url(address)
-        options = {"connect_args": {"connect_timeout": 10}, "pool_pre_ping": True}
+        # A connection lasts for one question: workers wait for hours between two.
+        options = {"connect_args": {"connect_timeout": 10}, "poolclass": sqlalchemy.pool.NullPool}
         digest = hashlib.sha256(f"ratiosym {study_name}".encode()).digest()
         self._key = int.from_bytes(digest[:8], signed=True)
         self._engine = sqlalchemy.create_engine(url, **options)

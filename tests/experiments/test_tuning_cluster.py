@@ -1,0 +1,155 @@
+"""Workers on many machines: a real PostgreSQL server, a real Ray cluster. Slow."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+
+import pytest
+
+from ratiosym.experiments.tuning import local_workers, ray_workers, storage, tune
+from ratiosym.experiments.tuning.ledger import Ledger
+from ratiosym.types import InputError
+from tests.experiments.postgres import PASSWORD, postgres_server
+from tests.experiments.searching import TASK, WORKER, cheap_search, cheap_seed, worker_words
+from tests.runs import contents, run_command
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def address():
+    with postgres_server() as found:
+        yield found
+
+
+@pytest.fixture
+def quick_heart(monkeypatch):
+    monkeypatch.setattr(storage, "HEARTBEAT_SECONDS", 1)
+    monkeypatch.setattr(storage, "GRACE_SECONDS", 4)
+
+
+def expect_exact(search, num_killed):
+    """Every place has been run once to its end; what was stuck was failed and taken up again."""
+    trials = Ledger(search).trials()
+    finished = [t for t in trials if t.state.name in ("COMPLETE", "PRUNED")]
+    assert sorted(t.user_attrs["place"] for t in finished) == list(range(search.num_trials))
+    failed = [t for t in trials if t.state.name == "FAIL"]
+    assert len(failed) == num_killed
+    assert len(trials) == search.num_trials + num_killed
+    for stuck in failed:
+        [after] = [t for t in finished if t.user_attrs["place"] == stuck.user_attrs["place"]]
+        assert after.params == stuck.params
+        assert stuck.user_attrs["seeds"].items() <= after.user_attrs["seeds"].items()
+
+
+def test_four_workers_one_killed(address, quick_heart, tmp_path):
+    diary = tmp_path / "diary"
+    search = cheap_search(tmp_path / "0", 10, storage=address, name="four")
+    workers = []
+    for number in range(4):  # a directory each, as on machines that share nothing else
+        path = tmp_path / f"{number}.json"
+        options = {"out": str(tmp_path / str(number)), "num_trials": 10, "storage": address, "name": "four"}
+        path.write_text(json.dumps({**options, "diary": str(diary), "seconds": 0.7}))
+        workers.append(subprocess.Popen(worker_words(path), **WORKER, stderr=subprocess.PIPE))
+    while not diary.exists() or "end" not in diary.read_text():
+        time.sleep(0.1)
+    time.sleep(1)
+    victim = workers.pop()
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.communicate()
+    for worker in workers:
+        _, errors = worker.communicate(timeout=200)
+        assert worker.returncode == 0, errors
+        assert errors == b""
+    expect_exact(search, num_killed=1)
+    begun = Counter(line for line in diary.read_text().splitlines() if line.startswith("begin"))
+    ended = Counter(line for line in diary.read_text().splitlines() if line.startswith("end"))
+    assert set(ended.values()) == {1}  # no seed was run to its end twice
+    assert sum(begun.values()) - sum(ended.values()) <= 1  # and one at most was lost
+    assert sum(ended.values()) == sum(len(row.seeds) for row in Ledger(search).rows())
+
+
+def test_one_worker_is_killed_and_started_again(address, quick_heart, tmp_path):
+    path = tmp_path / "search.json"
+    options = {"out": str(tmp_path / "search"), "num_trials": 3, "storage": address, "name": "again"}
+    path.write_text(json.dumps({**options, "die_at": 4}))
+    assert subprocess.run(worker_words(path), **WORKER, timeout=200).returncode == -signal.SIGKILL
+    search = cheap_search(tmp_path / "search", 3, storage=address, name="again")
+    assert [row.state for row in Ledger(search).rows()] == ["complete", "running", "waiting"]
+    outcome = tune(dataclasses.replace(search, out=tmp_path / "other"), local_workers(1, cheap_seed))
+    expect_exact(search, num_killed=1)
+    assert outcome.best is not None
+    assert not (tmp_path / "other" / "trials" / "0001" / "seed-1000").exists()  # had been finished elsewhere
+
+
+def test_a_worker_that_was_silent_for_too_long_keeps_out(address, quick_heart, tmp_path):
+    """Its trial is another's by then: what it brings is not counted."""
+    search = cheap_search(tmp_path / "search", 1, storage=address, name="silent", num_seeds=1)
+    (tmp_path / "search").mkdir()
+
+    def other_takes_over(config):
+        ledger = Ledger(search)
+        [trial] = ledger.trials()
+        ledger.home.storage.set_trial_state_values(trial._trial_id, storage.TrialState.FAIL)
+        rival = dataclasses.replace(search, out=tmp_path / "rival")
+        tune(rival, local_workers(1, cheap_seed))
+        return [{**row, "mean_return": 1e6} for row in cheap_seed(config)]
+
+    outcome = tune(dataclasses.replace(search, out=tmp_path / "slow"), local_workers(1, other_takes_over))
+    assert outcome.best.value < 100
+    expect_exact(search, num_killed=1)
+
+
+def test_a_database_belongs_to_many_searches_and_a_name_to_one(address, tmp_path):
+    search = cheap_search(tmp_path / "one", 2, storage=address, name="mine")
+    tune(search, local_workers(1, cheap_seed))
+    other = cheap_search(tmp_path / "two", 2, storage=address, name="mine", objective="mappo")
+    with pytest.raises(
+        InputError, match=r"The search 'mine' in 'postgresql://tuner:\*\*\*@.*' has other settings"
+    ) as error:
+        tune(other, local_workers(1, cheap_seed))
+    assert "another --name" in str(error.value)
+    tune(dataclasses.replace(other, out=tmp_path / "three", name="yours"), local_workers(1, cheap_seed))
+    expect_exact(search, num_killed=0)
+
+
+def test_wrong_passwords_and_databases(address, tmp_path):
+    for wrong, words in (
+        (address.replace(PASSWORD, "wrong-word"), "authentication failed"),
+        (address + "x", "does not exist"),
+    ):
+        with pytest.raises(InputError, match=words) as error:
+            tune(cheap_search(tmp_path / "search", 2, storage=wrong), local_workers(1, cheap_seed))
+        assert "wrong-word" not in str(error.value)
+        assert PASSWORD not in str(error.value)
+    assert not (tmp_path / "search").exists()
+
+
+def test_the_command_against_a_database(address, tmp_path):
+    """Two processes that really train; the password is nowhere on disk or screen."""
+    words = ("tune", TASK, "--preset", "smoke", "--trials", 3, "--num-seeds", 1, "--workers", 2)
+    done = run_command(*words, "--storage", address, "--out", tmp_path / "search")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "3 of 3 trials" in done.stdout
+    assert PASSWORD not in done.stdout
+    found = contents(tmp_path / "search")
+    assert {"best.json", "trials.csv", "importance.json", "values.png", "search.json"} <= found.keys()
+    assert all(PASSWORD.encode() not in content for content in found.values())
+    assert b"tuner:***@127.0.0.1" in found["search.json"]
+    gone = run_command(*words, "--storage", address.replace("127.0.0.1:", "127.0.0.1:1"), "--out", tmp_path / "other")
+    assert gone.returncode == 2
+    assert PASSWORD not in gone.stdout + gone.stderr
+    assert not (tmp_path / "other").exists()
+
+
+def test_workers_on_a_ray_cluster(tmp_path):
+    search = cheap_search(tmp_path / "search", 6)
+    outcome = tune(search, ray_workers(run_seed=cheap_seed))
+    expect_exact(search, num_killed=0)
+    alone = tune(cheap_search(tmp_path / "alone", 5), local_workers(1, cheap_seed))
+    assert [row.params for row in outcome.rows[:5]] == [row.params for row in alone.rows]
