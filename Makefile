@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate pyproject.toml --extra jaxmarl --extra jumanji --group build
 
-.PHONY: help install install-dev demo test test-all lint lock bench clean
+.PHONY: help install install-dev demo test test-all system-tools lint lock bench clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
@@ -32,7 +32,21 @@ demo: $(VENV)/.installed  ## MARS learns a task before your eyes, a few minutes 
 test: $(VENV)/.installed-dev  ## the everyday tests
 	@$(BIN)/python -m pytest
 
-test-all: $(VENV)/.installed-dev  ## the everyday tests and the slow ones
+# Debian's packages for the slow tests: a browser opens the page of a study, a database serves a search on several
+# machines. Installed where that is allowed; else the command is said.
+system-tools:
+	@missing=""; \
+	command -v chromium >/dev/null || missing="chromium"; \
+	command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$$missing postgresql"; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing $$missing ..."; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	else \
+		echo "Some slow tests need $$missing. On Debian or Ubuntu: sudo apt-get install -y $$missing"; \
+	fi
+
+test-all: $(VENV)/.installed-dev system-tools  ## the everyday tests and the slow ones
 	@$(BIN)/python -m pytest -m "slow or not slow"
 
 lint: $(VENV)/.installed-dev  ## style, types, import rules

@@ -65,7 +65,7 @@ class SuiteNumbers:
         return max(self.scores, key=lambda label: self.scores[label].value) if self.scores else None
 
     def is_best(self, label: str) -> bool:
-        """Whether a score equals the highest one, as far as the table shows it."""
+        """Whether a score equals the highest one, as far as the table shows it (Decision 62)."""
         return self.best is not None and shown(self.scores[label].value) == shown(self.scores[self.best].value)
 
     def has_star(self, label: str) -> bool:
@@ -117,14 +117,14 @@ def analyse(results: StudyResults, seed: int = 0) -> Analysis:
 
 
 def find_reference(results: StudyResults) -> str:
-    """MARS if the study has it, else the plan's first algorithm."""
+    """MARS if the study has it, else the plan's first algorithm (Decision 64)."""
     algorithms = results.plan.algorithms
     named = [a.label for a in algorithms if a.label == "mars"] + [a.label for a in algorithms if a.objective == "mars"]
     return (named or [algorithms[0].label])[0]
 
 
 def generator(seed: int, *what: str) -> np.random.Generator:
-    """Random numbers of one estimate: they do not depend on what else is estimated."""
+    """Random numbers of one estimate: they do not depend on what else is estimated (Decision 61)."""
     return np.random.default_rng([seed, *"/".join(what).encode()])
 
 
@@ -166,7 +166,7 @@ def on_steps(runs: Iterable[RunResult], steps: Float[np.ndarray, "N"]) -> Float[
 def ratio_series(runs: Sequence[RunResult], name: str, end: float, rng: np.random.Generator) -> Series:
     """The largest (or smallest) ratio over training: extremes in stretches of training, geometric mean over runs.
 
-    Ratios are told apart from 1e-12 to 1e12, as in ``ratios_figure``.
+    Ratios are told apart from 1e-12 to 1e12, as in ``figures.ratios_figure``. Decision 63.
     """
     num = min(MOST_POINTS, *((run.training["steps"] <= end).sum() for run in runs))
     if num == 0:

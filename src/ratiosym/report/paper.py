@@ -67,7 +67,7 @@ def _draw_improvement(axis: Axes, suite: SuiteNumbers, style: Mapping[str, Look]
     num = len(suite.improvement)
     titles = [style[label].title for label in suite.improvement]
     is_short = max(map(len, titles)) <= 8  # longer ones do not fit: line and colour tell
-    width, height = 0.37, min(0.42, 0.1 + 0.085 * num)
+    width, height = 0.37, min(0.42, 0.09 + 0.06 * num)
     corners = ((0.6, 0.17), (0.26 if is_short else 0.06, 0.88 - height))  # lower right, upper left
     boxes = [(*corner, width, height) for corner in corners]
     inset = axis.inset_axes(min(boxes, key=lambda box: _crowd(suite, box)), zorder=6)

@@ -66,7 +66,10 @@ class StudyResults:
 
 
 def load(directory: str | os.PathLike[str]) -> StudyResults:
-    """A study's directory. InputError if it is none, or if no run has finished."""
+    """A study's directory. InputError if it is none, or if no run has finished.
+
+    Runs that have not finished take no part, and are named (Decision 58).
+    """
     directory = Path(directory)
     plan = read_study(directory)
     details = read_json(directory / "plan.json")

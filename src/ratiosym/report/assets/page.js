@@ -34,7 +34,7 @@ function ticks(low, high, count) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999);
   const found = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k++) found.push(k * step);
+  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + (high - low) * 0.005; k++) found.push(k * step);
   return found;
 }
 
@@ -188,11 +188,11 @@ class Chart {
     this.tip.replaceChildren(element("div", {}, head), ...rows);
     this.cursor.removeAttribute("hidden");
     this.tip.hidden = false;
-    // Below the curves and the pointer, never beside the figure.
-    this.tip.style.left = "8px";
-    const room = this.figure.clientWidth - this.tip.offsetWidth - 8;
-    const middle = (x(at) / SIZE.width) * this.figure.clientWidth;
-    this.tip.style.left = `${Math.max(8, Math.min(room, middle - this.tip.offsetWidth / 2))}px`;
+    // Below the curves, and never outside the window.
+    const box = this.figure.getBoundingClientRect();
+    const room = document.documentElement.clientWidth - box.left - this.tip.offsetWidth - 8;
+    const wanted = (x(at) / SIZE.width) * box.width - this.tip.offsetWidth / 2;
+    this.tip.style.left = `${Math.max(8 - box.left, Math.min(room, wanted))}px`;
   }
 
   hide() {
