@@ -20,7 +20,7 @@ from ratiosym.experiments.executors import check_resources, connect, import_ray
 from ratiosym.experiments.tuning.ledger import POLL_SECONDS, Ledger
 from ratiosym.experiments.tuning.search import FINISHED, Search, TrialRow
 from ratiosym.experiments.tuning.seeds import Diverged, RunSeed, seed_value, train_seed
-from ratiosym.experiments.tuning.storage import database_errors, trial_directory
+from ratiosym.experiments.tuning.storage import database_errors, quietly, trial_directory
 from ratiosym.learning.devices import num_cores, start_jax
 from ratiosym.learning.train import NonFiniteLoss
 from ratiosym.types import InputError
@@ -109,19 +109,21 @@ def run_processes(search: Search, num_workers: int, run_seed: RunSeed, on_progre
 def run_on_ray(search: Search, num_cpus: float, num_gpus: float, run_seed: RunSeed, on_progress: OnProgress) -> None:
     """Workers on a Ray cluster, as many as fit. Without a database ``out`` must be on a disk that all share."""
     ledger, ray = Ledger(search), import_ray()
+    left: list[Any] = []
     is_own = not ray.is_initialized()
     if is_own:
-        connect(ray)
+        with quietly():  # JAX warns of forks; Ray only starts other programs
+            connect(ray)
     try:
         needed = {"CPU": num_cpus, "GPU": num_gpus}
         check_resources(ray.nodes(), needed)
         total = ray.cluster_resources()
         fits = min(int(total.get(name, 0) / amount) for name, amount in needed.items() if amount)
         options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_retries": 0, "max_calls": 1}
-        task = ray.remote(**options)(work_remotely)
-        remote = dataclasses.replace(search, out=search.out.absolute())
-        tasks = [task.remote(remote, run_seed, num_cpus) for _ in range(min(max(1, fits), search.num_trials))]
-        left = list(tasks)
+        remote = ray.remote(**options)(work_remotely)
+        absolute = dataclasses.replace(search, out=search.out.absolute())
+        tasks = [remote.remote(absolute, run_seed, num_cpus) for _ in range(min(max(1, fits), search.num_trials))]
+        left.extend(tasks)
         while left:
             _, left = ray.wait(left, timeout=POLL_SECONDS)
             on_progress(ledger.rows())
@@ -129,6 +131,9 @@ def run_on_ray(search: Search, num_cpus: float, num_gpus: float, run_seed: RunSe
     finally:
         if is_own:
             ray.shutdown()
+        else:
+            for task in left:
+                ray.cancel(task, force=True)
 
 
 def how_it_ended(ray: Any, task: Any) -> str:
