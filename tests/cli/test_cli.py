@@ -25,7 +25,10 @@ from ratiosym.types import MissingLibraryError
 from tests.experiments.test_run import BrokenSoon
 from tests.runs import COMMAND, STEPS, TASK, contents, environment, run_command
 
-COMMANDS = ("train", "evaluate", "baselines", "render", "play", "tasks", "figures", "report", "demo", "doctor")
+COMMANDS = (
+    *("train", "tune", "evaluate", "study", "report", "baselines"),
+    *("render", "play", "tasks", "figures", "demo", "doctor"),
+)
 
 
 def expect_picture(path):

@@ -12,7 +12,7 @@ from ratiosym.experiments.tuning.search import FINISHED, PRUNER, SAMPLER, Search
 from ratiosym.experiments.tuning.storage import Database, Home, Journal
 from ratiosym.types import InputError
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 1.0
 
 
 class Ledger:

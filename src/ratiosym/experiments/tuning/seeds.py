@@ -40,6 +40,11 @@ class Diverged(ArithmeticError):  # noqa: N818  (what happened, not a mistake of
     """The returns of a seed stopped being numbers."""
 
 
+def reason(error: Exception) -> str:
+    """What happened, without advice for people who train one run."""
+    return str(error).partition(". ")[0].rstrip(".") + "."
+
+
 def seed_value(directory: Path, config: RunConfig, run_seed: RunSeed) -> float:
     """Run a seed and keep it, unless it is there already."""
     summary = directory / "summary.json"
@@ -54,7 +59,7 @@ def seed_value(directory: Path, config: RunConfig, run_seed: RunSeed) -> float:
         if not math.isfinite(value):
             raise Diverged(f"The returns of seed {config.seed} are not finite numbers.")
     except (NonFiniteLoss, Diverged) as error:
-        records.write_whole(directory / "failure.txt", f"{error}\n")
+        records.write_whole(directory / "failure.txt", f"{reason(error)}\n")
         raise
     records.write_table(directory / "evaluations.csv", evaluations)
     records.write_json(summary, {"value": value, "seconds": round(monotonic() - began, 1)})

@@ -19,7 +19,7 @@ from optuna.trial import TrialState
 from ratiosym.experiments.executors import check_resources, connect, import_ray
 from ratiosym.experiments.tuning.ledger import POLL_SECONDS, Ledger
 from ratiosym.experiments.tuning.search import FINISHED, Search, TrialRow
-from ratiosym.experiments.tuning.seeds import Diverged, RunSeed, seed_value, train_seed
+from ratiosym.experiments.tuning.seeds import Diverged, RunSeed, reason, seed_value, train_seed
 from ratiosym.experiments.tuning.storage import database_errors, quietly, trial_directory
 from ratiosym.learning.devices import num_cores, start_jax
 from ratiosym.learning.train import NonFiniteLoss
@@ -52,7 +52,7 @@ def run_trial(ledger: Ledger, trial: Any, run_seed: RunSeed, on_progress: Callab
         try:
             ledger.finish(trial, *run_seeds(ledger, trial, run_seed, on_progress))
         except (NonFiniteLoss, Diverged) as error:
-            trial.set_user_attr("failure", str(error))
+            trial.set_user_attr("failure", reason(error))
             ledger.finish(trial, TrialState.PRUNED)  # Decision 70
 
 
