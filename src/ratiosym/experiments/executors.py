@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -193,16 +194,25 @@ def connect(ray: Any) -> None:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     address = os.environ.get("RAY_ADDRESS")
     if not address:
+        os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's 15 leaves a busy machine's workers almost no time
         # Nothing is passed through the object store: its smallest size.
         ray.init("local", include_dashboard=False, num_cpus=num_cores(), object_store_memory=80 * 2**20, **quiet)
         return
     try:
+        check_answer(address)  # first: Ray itself would try for minutes, and aloud
         ray.init(address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise InputError(
             f"There is no Ray cluster at RAY_ADDRESS={address} ({str(error).splitlines()[0]}). Start one with "
             f"'ray start --head', or unset RAY_ADDRESS for one on this machine."
         ) from None
+
+
+def check_answer(address: str) -> None:
+    """OSError if nobody listens at HOST:PORT; 'auto' and the like are Ray's business."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def check_resources(nodes: list[dict[str, Any]], needed: dict[str, float]) -> None:
