@@ -3,6 +3,8 @@
 import json
 import re
 import subprocess
+from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -184,6 +186,23 @@ def test_tuned_settings_are_the_defaults_of_train(monkeypatch):
     assert parse(["train", TASK, "--b-upper", "2"]).config().trust_region.b_upper == 2
 
 
+def stat(pid):
+    """State and parent of a process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return ["Z", "0"]
+
+
+def children(pid):
+    numbers = [path.name for path in Path("/proc").iterdir() if path.name.isdecimal()]
+    return [number for number in numbers if stat(number)[1] == str(pid)]
+
+
+def is_alive(pid):
+    return stat(pid)[0] not in "ZX"
+
+
 @pytest.mark.slow
 def test_workers_end_with_a_killed_parent_and_the_same_command_goes_on(here):
     """Killed while two workers train: none of them stays, and the search comes out with its number of trials."""
@@ -191,8 +210,13 @@ def test_workers_end_with_a_killed_parent_and_the_same_command_goes_on(here):
     first = subprocess.Popen([COMMAND, *words], env=environment(), cwd=here, stdout=subprocess.DEVNULL)
     while not list(here.glob("s/trials/*/seed-1000/summary.json")):
         assert first.poll() is None
+    workers = children(first.pid)
+    assert len(workers) >= 2
     first.kill()
     first.wait()
+    deadline = monotonic() + 30
+    while any(is_alive(pid) for pid in workers):
+        assert monotonic() < deadline
     kept = {path: path.read_bytes() for path in here.glob("s/trials/*/seed-*/summary.json")}
     done = subprocess.run([COMMAND, *words], env=environment(), cwd=here, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr

@@ -147,14 +147,14 @@ def test_importance_finds_what_matters(tmp_path):
 
 
 def test_main_effects_by_hand():
-    """Two hyperparameters, every pair tried: one adds 0 or 3, the other 0 or 1."""
-    space = {"one": (1.0, 2.0), "other": (1.0, 2.0)}
+    """Two hyperparameters, every pair tried: one adds three times what the other does."""
+    space = {"one": (1.0, 2.0, 3.0), "other": (1.0, 2.0, 3.0)}
     pairs = [{"one": a, "other": b} for a in space["one"] for b in space["other"]]
     rows = [TrialRow(i, "complete", None, p, {"0": 3 * p["one"] + p["other"]}) for i, p in enumerate(pairs)]
     found = main_effects(rows, space)
     assert found == pytest.approx({"one": 0.9, "other": 0.1})  # 9 to 1
     assert main_effects([*rows, *rows[:1] * 5], space) == pytest.approx(found)  # equal trials count once
-    assert main_effects(rows[:3], space) == {}
+    assert main_effects(rows[:7], space) == {}
     assert main_effects([dataclasses.replace(row, seeds={"0": 1.0}) for row in rows], space) == {}
 
 

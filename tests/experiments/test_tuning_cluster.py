@@ -46,14 +46,19 @@ def expect_exact(search, num_killed):
         assert stuck.user_attrs["seeds"].items() <= after.user_attrs["seeds"].items()
 
 
-def test_four_workers_one_killed(address, quick_heart, tmp_path):
+@pytest.mark.parametrize("where", ["database", "journal"])
+def test_four_workers_one_killed(where, address, quick_heart, tmp_path):
+    """With a database every worker has a directory of its own, as on machines that share nothing else."""
     diary = tmp_path / "diary"
-    search = cheap_search(tmp_path / "0", 10, storage=address, name="four")
+    outs = [tmp_path / (str(number) if where == "database" else "shared") for number in range(4)]
+    place = {"storage": address, "name": "four"} if where == "database" else {}
+    search = cheap_search(outs[0], 10, **place)
     workers = []
-    for number in range(4):  # a directory each, as on machines that share nothing else
+    for number, out in enumerate(outs):
+        out.mkdir(exist_ok=True)
         path = tmp_path / f"{number}.json"
-        options = {"out": str(tmp_path / str(number)), "num_trials": 10, "storage": address, "name": "four"}
-        path.write_text(json.dumps({**options, "diary": str(diary), "seconds": 0.7}))
+        options = {"out": str(out), "num_trials": 10, "diary": str(diary), "seconds": 0.7, **place}
+        path.write_text(json.dumps(options))
         workers.append(subprocess.Popen(worker_words(path), **WORKER, stderr=subprocess.PIPE))
     while not diary.exists() or "end" not in diary.read_text():
         time.sleep(0.1)

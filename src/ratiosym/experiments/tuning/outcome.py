@@ -24,7 +24,7 @@ from ratiosym.types import InputError
 RunWorkers = Callable[[Search, OnProgress], None]
 
 TARGET_QUANTILE = 0.25  # of PED-ANOVA
-FEWEST = 4  # trials that can say what mattered
+FEWEST = 8  # trials that can say what mattered, and that roughly
 
 
 @dataclass(frozen=True)
