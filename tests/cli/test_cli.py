@@ -527,6 +527,9 @@ def test_evaluate(ask, whole, whole_seeds):
     assert re.search(r"episodes +│ +11 ", fewer)
     assert "holds several seeds (seed-0, seed-1). Name one" in ask("evaluate", whole_seeds, code=2)
     assert "--episodes is 0; it must be at least 1" in ask("evaluate", whole, "--episodes", 0, code=2)
+    said = ask("evaluate", whole, "--task", "mpe-spread-5ag", code=2)
+    assert f"A policy of '{TASK}' cannot play 'mpe-spread-5ag' (num agents 5, not 3;" in said
+    assert "Unknown task 'mpe-spread-4ag'. Closest:" in ask("evaluate", whole, "--task", "mpe-spread-4ag", code=2)
 
 
 def test_demo_compares_two_objectives_and_is_reused(ask, here, monkeypatch):

@@ -61,6 +61,8 @@ def test_every_task_has_a_random_team(ask):
         (("render", "paxmen-4a", "--team", "oracles"), "has no scripted team 'oracles'. It has: random, "),
         (("render", "paxmen-4a", "--out", "film.mp4"), "A film is saved as .gif, not as '.mp4' (film.mp4)."),
         (("render", ".", "--team", "oracle"), "--team names a script, but '.' is a run with a policy of its own."),
+        (("render", "aerojax-2v2", "--out", "film.mp4"), "A film is saved as .gif or .acmi, not as '.mp4' (film.mp4)."),
+        (("render", "paxmen-4a", "--task", "paxmen-4a-heldout"), "--task is for a trained team, but 'paxmen-4a' is a"),
         (("render", "."), "'.' does not hold a run: there is no config.json in it."),
         (("play", TASK), f"Task '{TASK}' cannot be played by hand; those of PaxMen can, as in 'paxmen-4a'."),
         (("play", "paxmen-4a", "--agent", 4), "--agent is 4; 'paxmen-4a' has agents 0 to 3."),
@@ -75,6 +77,15 @@ def test_wrong_input(ask, here, words, said):
 
 
 # -------------------------------------------------------------------------------------------------- films
+
+
+def test_tacview_gets_the_whole_episode(ask, here):
+    ask("render", "aerojax-2v2-straight", "--team", "L4", "--out", "fight.acmi")
+    lines = (here / "fight.acmi").read_text().splitlines()
+    assert lines[0] == "FileType=text/acmi/tacview"
+    times = [float(line[1:]) for line in lines if line.startswith("#")]
+    np.testing.assert_allclose(np.diff(times), 0.2, atol=1e-6)
+    assert any(line.startswith("0,Event=Destroyed|") for line in lines)
 
 
 def test_a_film_of_a_scripted_team(ask, here):

@@ -21,6 +21,7 @@ from ratiosym.experiments.presets import configure
 from ratiosym.experiments.records import read_json, read_table
 from ratiosym.experiments.run import evaluate, load_policy, resume, run_directories, start
 from ratiosym.learning import checkpoint
+from ratiosym.learning.config import RunConfig
 from ratiosym.learning.train import NonFiniteLoss
 from ratiosym.types import InputError
 from tests import runs
@@ -500,6 +501,14 @@ def test_evaluate_repeats_the_absolute_metric_and_depends_on_its_seed(whole):
     assert run.describe(evaluate(whole, 320)) == absolute
     assert run.describe(evaluate(whole, 320, seed=1)) != absolute
     assert run.describe(evaluate(whole, 320, "last")) != absolute
+
+
+def test_a_policy_plays_tasks_of_its_sizes():
+    assert run.arena(RunConfig("paxmen-4a"), None) == "paxmen-4a"
+    assert run.arena(RunConfig("paxmen-4a"), "paxmen-4a-heldout") == "paxmen-4a-heldout"
+    assert run.arena(RunConfig("aerojax-2v2"), "aerojax-2v2-l4") == "aerojax-2v2-l4"
+    with pytest.raises(InputError, match=r"cannot play 'aerojax-4v4' \(num agents 4, not 2; .*Choose a task"):
+        run.arena(RunConfig("aerojax-2v2"), "aerojax-4v4")
 
 
 def test_wrong_questions_about_a_policy(whole, whole_seeds, tmp_path):

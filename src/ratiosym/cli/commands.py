@@ -136,6 +136,10 @@ class Evaluate:
     """Play fresh episodes with a trained policy.
 
     ratiosym evaluate runs/first --episodes 320
+
+    On layouts it has never seen: ratiosym evaluate runs/paxmen --task paxmen-4a-heldout
+
+    Against the strongest opponents: ratiosym evaluate runs/aerojax --task aerojax-2v2-l4
     """
 
     directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
@@ -144,6 +148,8 @@ class Evaluate:
     """How many (320 is the paper's absolute metric)."""
     which: Literal["best", "last"] = "best"
     """The parameters of the best evaluation, or the newest."""
+    task: Annotated[str | None, tyro.conf.arg(metavar="TASK")] = None
+    """Another task of the same sizes than the one it was trained on."""
     seed: int = 0
     """Of the episodes."""
 
@@ -154,7 +160,7 @@ class Evaluate:
         from ratiosym.learning.devices import start_jax
 
         start_jax()
-        show_episodes(self.directory, evaluate(self.directory, self.episodes, self.which, self.seed))
+        show_episodes(self.directory, evaluate(self.directory, self.episodes, self.which, self.seed, self.task))
 
 
 @dataclass(frozen=True)
@@ -191,6 +197,8 @@ class Render:
     A trained team: ratiosym render runs/first --out first.gif
 
     A scripted one: ratiosym render paxmen-4a --team oracle --out oracle.gif
+
+    For Tacview: ratiosym render runs/aerojax --task aerojax-2v2-l2 --out fight.acmi
     """
 
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR|TASK")]
@@ -199,10 +207,12 @@ class Render:
     """The scripted team; 'ratiosym baselines TASK' lists them. By default the random one."""
     which: Literal["best", "last"] = "best"
     """The parameters of a run's best evaluation, or the newest."""
+    task: Annotated[str | None, tyro.conf.arg(metavar="TASK")] = None
+    """For a trained team: another task of the same sizes than its own."""
     seed: int = 0
     """Of the episode."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("episode.gif")
-    """The film."""
+    """The film, .gif; episodes of AeroJAX also as .acmi, which Tacview shows in three dimensions."""
 
     def run(self) -> None:
         """Play and draw."""
@@ -212,7 +222,7 @@ class Render:
 
         start_jax()
         keep_programs()
-        cast = find_cast(self.what, self.team, self.which)
+        cast = find_cast(self.what, self.team, self.which, self.task)
         check_film(cast.plain, self.out)
         draw_film(cast.plain, cast.record(self.seed), self.out, cast.title)
         print(self.out)

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from functools import partial
 
 from ratiosym.envs.aerojax.env import dogfight
+from ratiosym.envs.aerojax.opponents import LEVELS
 from ratiosym.envs.jaxmarl import jaxnav, mpe_spread, smax
 from ratiosym.envs.jumanji import connector, rware, search_and_rescue
 from ratiosym.envs.paxmen.env import paxmen
@@ -80,9 +81,11 @@ _VARIANT_ROWS: tuple[Task, ...] = (
     Task("paxmen-4a-heldout", "paxmen", partial(paxmen, 4, held_out=True)),
     Task("paxmen-5a-heldout", "paxmen", partial(paxmen, 5, held_out=True)),
     Task("paxmen-6a-heldout", "paxmen", partial(paxmen, 6, held_out=True)),
-    Task("aerojax-2v2-l4", "aerojax", partial(dogfight, 2, "L4")),
-    Task("aerojax-4v4-l4", "aerojax", partial(dogfight, 4, "L4")),
-    Task("aerojax-8v8-l4", "aerojax", partial(dogfight, 8, "L4")),
+    *(
+        Task(f"aerojax-{n}v{n}-{level.lower()}", "aerojax", partial(dogfight, n, level))
+        for n in (2, 4, 8)
+        for level in LEVELS
+    ),
 )
 
 VARIANTS: dict[str, Task] = {task.name: task for task in _VARIANT_ROWS}

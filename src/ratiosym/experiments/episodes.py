@@ -9,7 +9,7 @@ import jax
 from ratiosym.envs.protocol import Env
 from ratiosym.envs.tasks import TASKS, VARIANTS, find_task, make
 from ratiosym.envs.teams import Team, get_team, teams_of
-from ratiosym.experiments.run import load_policy, load_run
+from ratiosym.experiments.run import arena, load_policy, load_run
 from ratiosym.learning.evaluate import Episodes, Moment, record_episode, run_episodes
 from ratiosym.types import InputError
 
@@ -30,9 +30,14 @@ class Cast:
         return record_episode(self.env, self.team, jax.random.key(seed))
 
 
-def find_cast(what: str, team: str | None = None, which: str = "best") -> Cast:
-    """A trained team (``what`` is the directory of a run) or a scripted one (``what`` is a task)."""
+def find_cast(what: str, team: str | None = None, which: str = "best", task: str | None = None) -> Cast:
+    """A trained team (``what`` is the directory of a run) or a scripted one (``what`` is a task).
+
+    A trained team can play another ``task`` of the same sizes.
+    """
     if what in TASKS | VARIANTS:
+        if task is not None:
+            raise InputError(f"--task is for a trained team, but '{what}' is a task already. Leave one out.")
         env = make(what, agent_ids=False)
         name = team or "random"
         return Cast(f"{what} {name}", env, env, get_team(env, name))
@@ -41,9 +46,9 @@ def find_cast(what: str, team: str | None = None, which: str = "best") -> Cast:
     if team is not None:
         raise InputError(f"--team names a script, but '{what}' is a run with a policy of its own. Leave one out.")
     _, config, _ = load_run(Path(what))
-    policy = load_policy(what, which)
-    env, plain = make(config.task), make(config.task, agent_ids=False)
-    return Cast(f"{config.task} {config.objective}", env, plain, policy.team())
+    task, policy = arena(config, task), load_policy(what, which)
+    env, plain = make(task), make(task, agent_ids=False)
+    return Cast(f"{task} {config.objective}", env, plain, policy.team())
 
 
 def play_baselines(task: str, num_episodes: int, seed: int) -> dict[str, tuple[Team, Episodes]]:

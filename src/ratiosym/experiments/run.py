@@ -385,6 +385,22 @@ def load_policy(directory: str | Path, which: str = "best") -> Policy:
     return Policy(params.actor, spec, config.shape.carry_size)
 
 
+def arena(config: RunConfig, task: str | None) -> str:
+    """The task that a policy was trained on, or another in which its agents see and do as much."""
+    if task is None:
+        return config.task
+    own, other = make(config.task).spec, make(task).spec
+    names = ("num_agents", "observation_size", "state_size", "action")
+    different = [name for name in names if getattr(own, name) != getattr(other, name)]
+    if different:
+        words = "; ".join(f"{n.replace('_', ' ')} {getattr(other, n)}, not {getattr(own, n)}" for n in different)
+        raise InputError(
+            f"A policy of '{config.task}' cannot play '{task}' ({words}). Choose a task of the same sizes, such as "
+            f"the held-out layouts of PaxMen or the levels of AeroJAX's opponents."
+        )
+    return task
+
+
 def check_which(which: str) -> None:
     """Whether such parameters are in a checkpoint."""
     if which not in ("best", "last"):
@@ -409,14 +425,16 @@ def load_params(found: checkpoint.Checkpoint, shape: RunShape, spec: EnvSpec, wh
     return checkpoint.unflatten(found.arrays, like, "best_params/" if which == "best" else "params/")
 
 
-def evaluate(directory: str | Path, num_episodes: int = 320, which: str = "best", seed: int = 0) -> Episodes:
-    """Fresh episodes with a trained policy, sampled as in the paper."""
+def evaluate(
+    directory: str | Path, num_episodes: int = 320, which: str = "best", seed: int = 0, task: str | None = None
+) -> Episodes:
+    """Fresh episodes with a trained policy, sampled as in the paper; on its own task or on another that fits."""
     if num_episodes < 1:
         raise InputError(f"--episodes is {num_episodes}; it must be at least 1.")
     check_which(which)
     keep_programs()
     found, config, _ = load_run(Path(directory))
-    env = make(config.task)
+    env = make(arena(config, task))
     shape = dataclasses.replace(config.shape, num_eval_episodes=min(num_episodes, config.shape.num_eval_episodes))
     learner = make_learner(env, dataclasses.replace(config, shape=shape), 1)
     params = load_params(found, shape, env.spec, which)

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageDraw, ImageFont
 
+from ratiosym.experiments.records import write_whole
 from ratiosym.learning.evaluate import Moment
 from ratiosym.types import InputError
 
@@ -21,8 +22,14 @@ LAST_SECONDS = 2.0  # the end stays
 
 
 def draw_film(env: Any, moments: Sequence[Moment], path: Path, title: str) -> None:
-    """An episode as a GIF. ``env.draw(state)`` paints a state; where it takes a ``history`` too, the states before."""
+    """An episode as a GIF, or as Tacview's text where the environment has it.
+
+    ``env.draw(state)`` paints a state; where it takes a ``history`` too, the states before.
+    """
     check_film(env, path)
+    if path.suffix == ".acmi":
+        write_whole(path, env.acmi([moment.env_state for moment in moments]))
+        return
     stride = -(-len(moments) // MAX_PICTURES)
     shown = sorted({*range(0, len(moments), stride), len(moments) - 1})
     states = [moment.env_state for moment in moments]
@@ -47,8 +54,11 @@ def draw_film(env: Any, moments: Sequence[Moment], path: Path, title: str) -> No
 
 def check_film(env: Any, path: Path) -> None:
     """Whether an environment can be drawn, and into such a file."""
-    if path.suffix != ".gif":
-        raise InputError(f"A film is saved as .gif, not as '{path.suffix}' ({path}). Change the suffix.")
+    suffixes = (".gif", ".acmi") if hasattr(env, "acmi") else (".gif",)
+    if path.suffix not in suffixes:
+        raise InputError(
+            f"A film is saved as {' or '.join(suffixes)}, not as '{path.suffix}' ({path}). Change the suffix."
+        )
     if not hasattr(env, "draw"):
         raise InputError(f"Task {env.spec.name!r} has no pictures: its environment has no method 'draw'.")
 

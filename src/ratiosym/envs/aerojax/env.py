@@ -159,6 +159,10 @@ class AeroJax:
         """A picture from above and from the south; ``history``, the states before, gives the trails."""
         return render.draw(self, state, history)
 
+    def acmi(self, states: Sequence[State]) -> str:
+        """An episode as a file that Tacview opens."""
+        return render.acmi(self, states)
+
     @property
     def types(self) -> tuple[str, ...]:
         """The type of every aircraft, ours first."""

@@ -209,27 +209,35 @@ def acmi(env: Scene, states: Sequence[AeroState]) -> str:
     lines = ["FileType=text/acmi/tacview", "FileVersion=2.2", "0,ReferenceTime=2000-01-01T12:00:00Z"]
     lines += ["0,ReferenceLongitude=0", "0,ReferenceLatitude=0", "0,Title=AeroJAX"]
     gone: set[int] = set()
+    states = [jax.tree.map(np.asarray, state) for state in states]
+    attitudes = _attitudes(states)
     for step, state in enumerate(states):
-        state = jax.tree.map(np.asarray, state)
         lines.append(f"#{step * env.config.decision:.2f}")
         for index in range(len(env.types)):
             if index in gone:
                 continue
-            lines.append(_acmi_object(env.types, state, index, with_name=step == 0))
+            lines.append(_acmi_object(env.types, state, attitudes[step, index], index, with_name=step == 0))
             if state.fate[index] != ALIVE:
                 lines += [f"0,Event=Destroyed|{index + 1:x}|{_FATES[int(state.fate[index])]}", f"-{index + 1:x}"]
                 gone.add(index)
     return "\n".join(lines) + "\n"
 
 
-def _acmi_object(types: Sequence[str], state: AeroState, index: int, with_name: bool) -> str:
+def _attitudes(states: Sequence[AeroState]) -> Float[np.ndarray, "T N 3"]:
+    """Roll, pitch and yaw of everybody in degrees; yaw from north to the right."""
+    flights = jax.tree.map(lambda *leaves: np.stack(leaves), *(state.flight for state in states))  # [T, N, ...]
+    roll, pitch, _ = angles(flights)
+    nose = axes(flights).nose
+    return np.degrees(np.stack([roll, pitch, np.arctan2(nose.x, nose.y) % (2 * np.pi)], axis=-1))
+
+
+def _acmi_object(
+    types: Sequence[str], state: AeroState, attitude: Float[np.ndarray, "3"], index: int, with_name: bool
+) -> str:
     """One aircraft's line: longitude, latitude, height, roll, pitch, yaw, then the flat coordinates and heading."""
     n = len(state.skill)
     x, y, z = (float(c) for c in state.flight.position[index])
-    one = jax.tree.map(lambda leaf: leaf[index], state.flight)
-    roll, pitch, _ = (float(np.degrees(angle)) for angle in angles(one))
-    nose = np.asarray(axes(one).nose.array())
-    yaw = float(np.degrees(np.arctan2(nose[0], nose[1]))) % 360
+    roll, pitch, yaw = map(float, attitude)
     places = f"{x / _METRES_PER_DEGREE:.7f}|{y / _METRES_PER_DEGREE:.7f}|{z:.2f}"
     line = f"{index + 1:x},T={places}|{roll:.2f}|{pitch:.2f}|{yaw:.2f}|{x:.2f}|{y:.2f}|{yaw:.2f}"
     target = int(state.locks.target[index // n, index % n])
