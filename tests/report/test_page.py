@@ -167,6 +167,18 @@ def test_another_seed_gives_other_intervals(tmp_path):
     assert page_of(tmp_path, seed=0) == page_of(tmp_path, seed=0) != page_of(tmp_path, seed=1)
 
 
+def test_a_study_without_anything_in_common(tmp_path):
+    """Each algorithm has finished another task: there are curves, and nothing is compared."""
+    write_study(tmp_path, make_plan(labels=("mars", "mappo"), seeds=2))
+    shutil.rmtree(tmp_path / "runs/connector-5x5x3a/mars")
+    shutil.rmtree(tmp_path / "runs/mpe-spread-3ag/mappo")
+    files = {path.name for path in write_report(tmp_path)[1]}
+    assert {"figure2.png", "figure3.png", "tasks.pdf"} <= files  # each suite has one algorithm
+    assert "profiles.png" not in files
+    kinds = [chart["kind"] for chart in data_of((tmp_path / "report.html").read_text())["charts"]]
+    assert kinds == ["suite", "suite", "task", "task"]
+
+
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_small_studies(tmp_path, seeds):
     write_report(write_study(tmp_path, make_plan(tasks=("mpe-spread-3ag",), labels=("mappo",), seeds=seeds)))

@@ -24,16 +24,13 @@ SUFFIXES = (".png", ".pdf")
 
 def draw_paper(analysis: Analysis, directory: Path) -> list[Path]:
     """All figures of a study, into a directory."""
-    drawn = {
-        "figure2": suites_figure,
-        "figure3": ratios_figure,
-        "tasks": tasks_figure,
-        "profiles": profiles_figure,
-    }
+    drawn = {"figure3": ratios_figure, "tasks": tasks_figure}
+    if _compared(analysis):
+        drawn = {"figure2": suites_figure, **drawn}
+    if analysis.profile:
+        drawn["profiles"] = profiles_figure
     paths = []
     for name, draw in drawn.items():
-        if name in ("figure2", "profiles") and not analysis.overall.tasks and not _compared(analysis):
-            continue  # nothing that all algorithms have finished
         draw(analysis, directory / name)
         paths += [directory / f"{name}{suffix}" for suffix in SUFFIXES]
     return paths
@@ -68,7 +65,7 @@ def _draw_improvement(axis: Axes, suite: SuiteNumbers, style: Mapping[str, Look]
     titles = [style[label].title for label in suite.improvement]
     is_short = max(map(len, titles)) <= 8  # longer ones do not fit: line and colour tell
     width, height = 0.37, min(0.42, 0.09 + 0.06 * num)
-    corners = ((0.6, 0.17), (0.26 if is_short else 0.06, 0.88 - height))  # lower right, upper left
+    corners = ((0.6, 0.13), (0.26 if is_short else 0.06, 0.88 - height))  # lower right, upper left
     boxes = [(*corner, width, height) for corner in corners]
     inset = axis.inset_axes(min(boxes, key=lambda box: _crowd(suite, box)), zorder=6)
     inset.patch.set_alpha(0.85)
