@@ -72,7 +72,7 @@ class Diary:
     def note(self, what, config):
         if self.path:
             with open(self.path, "a") as file:  # one short line: appended whole
-                file.write(f"{what} {json.dumps(config.to_dict(), sort_keys=True)}\n")
+                file.write(f"{what} {os.getpid()} {json.dumps(config.to_dict(), sort_keys=True)}\n")
 
 
 def worker_words(path):

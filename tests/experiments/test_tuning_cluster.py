@@ -46,6 +46,22 @@ def expect_exact(search, num_killed):
         assert stuck.user_attrs["seeds"].items() <= after.user_attrs["seeds"].items()
 
 
+def read_notes(diary):
+    """What the workers wrote down: begin or end, who, which seed of which configuration."""
+    return [line.split(" ", 2) for line in diary.read_text().splitlines()] if diary.exists() else []
+
+
+def wait_for_busy(workers, diary):
+    """A worker in the midst of the second seed that it runs, so that it has something to lose and something kept."""
+    while True:
+        notes = read_notes(diary)
+        for worker in workers:
+            mine = [what for what, who, _ in notes if who == str(worker.pid)]
+            if mine == ["begin", "end", "begin"]:
+                return worker
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize("where", ["database", "journal"])
 def test_four_workers_one_killed(where, address, quick_heart, tmp_path):
     """With a database every worker has a directory of its own, as on machines that share nothing else."""
@@ -60,10 +76,8 @@ def test_four_workers_one_killed(where, address, quick_heart, tmp_path):
         options = {"out": str(out), "num_trials": 10, "diary": str(diary), "seconds": 0.7, **place}
         path.write_text(json.dumps(options))
         workers.append(subprocess.Popen(worker_words(path), **WORKER, stderr=subprocess.PIPE))
-    while not diary.exists() or "end" not in diary.read_text():
-        time.sleep(0.1)
-    time.sleep(1)
-    victim = workers.pop()
+    victim = wait_for_busy(workers, diary)
+    workers.remove(victim)
     os.kill(victim.pid, signal.SIGKILL)
     victim.communicate()
     for worker in workers:
@@ -71,8 +85,9 @@ def test_four_workers_one_killed(where, address, quick_heart, tmp_path):
         assert worker.returncode == 0, errors
         assert errors == b""
     expect_exact(search, num_killed=1)
-    begun = Counter(line for line in diary.read_text().splitlines() if line.startswith("begin"))
-    ended = Counter(line for line in diary.read_text().splitlines() if line.startswith("end"))
+    notes = read_notes(diary)
+    begun = Counter(config for what, _, config in notes if what == "begin")
+    ended = Counter(config for what, _, config in notes if what == "end")
     assert set(ended.values()) == {1}  # no seed was run to its end twice
     assert sum(begun.values()) - sum(ended.values()) <= 1  # and one at most was lost
     assert sum(ended.values()) == sum(len(row.seeds) for row in Ledger(search).rows())
