@@ -134,7 +134,8 @@ def watch(directory: Path) -> Iterator[Callable[[Standing], None]]:
             with live:
                 yield view.show
     except KeyboardInterrupt:
-        console.print(f"Interrupted; the workers have ended. Go on with: ratiosym study run --out {directory}")
+        again = f"ratiosym study run --out {directory}"
+        console.print(f"Interrupted; the workers have ended. Go on with: {again}", soft_wrap=True)
         raise
 
 
@@ -209,9 +210,10 @@ def time_left(standing: Standing) -> str:
     if seconds == 0:
         return "nothing left to do"
     minutes = round(seconds / 60)
-    days, hours = minutes // 1440, minutes % 1440 // 60
-    clock = f"{hours}:{minutes % 60:02d} hours" if hours else f"{minutes % 60} minutes"
-    words = f"{days} days {hours} hours" if days else "less than a minute" if minutes == 0 else clock
+    if minutes < 2:
+        return "less than two minutes left"
+    days, hours = minutes // 1440, minutes // 60
+    words = f"{days} days" if days > 2 else f"{hours}:{minutes % 60:02d} hours" if hours else f"{minutes} minutes"
     return f"about {words} left"
 
 
