@@ -46,10 +46,10 @@ class Connector:
     @cached_property
     def library(self) -> Any:
         """The library's Connector."""
-        from jumanji.environments.routing.connector.env import Connector as Library
-        from jumanji.environments.routing.connector.generator import LegacyRandomWalkGenerator
-
         with making():
+            from jumanji.environments.routing.connector.env import Connector as Library
+            from jumanji.environments.routing.connector.generator import LegacyRandomWalkGenerator
+
             # Decision 21: the boards of Connector-v2
             generator = LegacyRandomWalkGenerator(self.size, self.num_agents)
             return Library(generator=generator, time_limit=self.size**2)

@@ -22,9 +22,9 @@ def check_library(task: str) -> None:
 
 @contextmanager
 def making() -> Iterator[None]:
-    """The place to make the library's objects, which takes it up to a second each: adapters do it when they must.
+    """The place to import the library and make its objects, which takes up to a second each: done when needed.
 
-    The library makes arrays there: concrete ones, even where an outer function is being traced.
+    Both make arrays: concrete ones here, even where an outer function is being traced.
     """
     with jax.ensure_compile_time_eval(), jax.numpy_rank_promotion("allow"):
         yield

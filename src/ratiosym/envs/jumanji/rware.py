@@ -61,11 +61,11 @@ class Rware:
     @cached_property
     def library(self) -> Any:
         """The library's RobotWarehouse."""
-        from jumanji.environments.routing.robot_warehouse.env import RobotWarehouse
-        from jumanji.environments.routing.robot_warehouse.generator import RandomGenerator
-
         shelf_rows, shelf_columns = SIZES[self.size]
         with making():
+            from jumanji.environments.routing.robot_warehouse.env import RobotWarehouse
+            from jumanji.environments.routing.robot_warehouse.generator import RandomGenerator
+
             generator = RandomGenerator(
                 shelf_rows=shelf_rows,
                 shelf_columns=shelf_columns,

@@ -59,10 +59,10 @@ class SearchAndRescue:
     @cached_property
     def library(self) -> Any:
         """The library's SearchAndRescue."""
-        from jumanji.environments.swarms.search_and_rescue.env import SearchAndRescue as Library
-        from jumanji.environments.swarms.search_and_rescue.generator import RandomGenerator
-
         with making():
+            from jumanji.environments.swarms.search_and_rescue.env import SearchAndRescue as Library
+            from jumanji.environments.swarms.search_and_rescue.generator import RandomGenerator
+
             generator = RandomGenerator(num_targets=self.num_targets, num_searchers=self.num_agents)
             return Library(generator=generator, time_limit=TIME_LIMIT)
 
