@@ -6,9 +6,11 @@ import pytest
 
 from ratiosym.envs.tasks import TASKS, make
 from ratiosym.experiments.presets import configure
+from ratiosym.experiments.records import read_json
 from ratiosym.learning.learner import init_state, train_step
 from ratiosym.learning.train import make_learner
 from ratiosym.objectives import OBJECTIVES
+from tests.runs import run_command
 
 # Two steps a rollout in the two groups of two environments that two minibatches want: quick to compile and to run.
 TINY = {
@@ -58,3 +60,17 @@ def test_every_task_trains(task):
 @pytest.mark.parametrize("task", ["connector-5x5x3a", "jaxnav-8x8x2a"])
 def test_every_objective_trains_with_choices_and_with_numbers(task, objective):
     check(*update(task, objective))
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "connector-5x5x3a",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("rware-tiny-2ag", "sar-100tg-2ag", "smax-2s3z")),
+    ],
+)
+def test_a_fresh_process_trains(task, tmp_path):
+    """There, the task's library is imported, and its objects are made, in the middle of tracing a program."""
+    done = run_command("train", task, "--preset", "smoke", "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert read_json(tmp_path / "run" / "summary.json")["task"] == task
