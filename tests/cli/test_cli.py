@@ -394,12 +394,18 @@ def test_train_says_only_what_is_ours(here):
 
 @pytest.mark.slow
 def test_a_second_start_is_as_quiet_and_compiles_nothing(here):
+    """Of the learner's programs; on a busy machine one of JAX's small ones may be slow enough to be kept later."""
     cache = {"RATIOSYM_CACHE": str(here / "cache")}
+
+    def programs():
+        names = [p.name for p in (here / "cache").rglob("*-cache")]
+        return {name for name in names if name.startswith(("jit_train_step", "jit_evaluate", "jit_init_state"))}
+
     expect_no_chatter(run_command(*SMOKE, "--out", "first", env=cache))
-    programs = {p.name for p in (here / "cache").rglob("*-cache")}
-    assert any(name.startswith("jit_train_step") for name in programs)
+    kept = programs()
+    assert {name.split("-")[0] for name in kept} >= {"jit_train_step", "jit_evaluate"}
     expect_no_chatter(run_command(*SMOKE, "--out", "second", env=cache))
-    assert {p.name for p in (here / "cache").rglob("*-cache")} == programs
+    assert programs() == kept
     assert (here / "first" / "evaluations.csv").read_bytes() == (here / "second" / "evaluations.csv").read_bytes()
 
 
