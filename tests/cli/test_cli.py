@@ -248,7 +248,7 @@ def test_the_overview_names_every_command(ask):
         ("render", ["DIR|TASK", "--team", "--which", "--seed", "--out"]),
         ("play", ["TASK", "--agent", "--team", "--seed"]),
         ("tasks", ["--json"]),
-        ("figures", ["{objectives,runs}", "--out"]),
+        ("figures", ["{objectives,runs,aerojax}", "--out"]),
         ("demo", ["--out", "--task", "--steps"]),
         ("doctor", ["lock"]),
     ],
@@ -492,6 +492,13 @@ def test_figures_of_the_objectives(ask, here):
     expect_picture(here / "objectives.png")
     ask("figures", "objectives", "--out", "deep/down/figure.pdf")
     assert (here / "deep" / "down" / "figure.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_figures_of_aerojax(ask, here):
+    names = [f"aerojax-{what}.png" for what in ("turns", "energy", "glide", "stall")]
+    assert ask("figures", "aerojax").split() == names
+    for name in names:
+        expect_picture(here / name)
 
 
 def test_figures_of_runs(ask, here, whole, whole_seeds):

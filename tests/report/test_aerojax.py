@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ratiosym.report.aerojax import HEIGHTS, draw_all, energy_figure, glide_figure, stall_figure, turn_figure
+from ratiosym.report.aerojax import HEIGHTS, energy_figure, glide_figure, stall_figure, turn_figure
 
 
 def lines_and_dots(axis):
@@ -39,8 +39,3 @@ def test_a_full_pull_runs_into_the_stall(tmp_path):
     assert angle[-1] > 27.9
     assert speed[-1] < 0.6 * speed[0]
     assert 0 < load.argmax() < 15  # the most before the flow separates
-
-
-def test_all_figures_are_written(tmp_path):
-    for path in draw_all(tmp_path):
-        assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")

@@ -291,21 +291,27 @@ class Tasks:
 
 @dataclass(frozen=True)
 class Figures:
-    """Draw the paper's figures, or the curves of runs.
+    """Draw the paper's figure of objectives, the curves of runs, or how AeroJAX's aircraft flies.
 
     ratiosym figures objectives --out figure1.png
 
     ratiosym figures runs runs/mars runs/mappo --out curves.png
 
     ratiosym figures runs runs/mars --show mean_return rooms_cleared entropy
+
+    ratiosym figures aerojax --out aerojax.png
+
+    Figures 2 and 3 are part of 'ratiosym report'.
     """
 
-    what: Annotated[Literal["objectives", "runs"], tyro.conf.Positional]
-    """objectives: Figure 1, the three surrogates and their gradients. runs: learning curves and ratios."""
+    what: Annotated[Literal["objectives", "runs", "aerojax"], tyro.conf.Positional]
+    """objectives: Figure 1, the three surrogates and their gradients. runs: learning curves and ratios. aerojax: turn
+    rates, energy, glide and stall, measured in flight beside the solved equations."""
     directories: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR")] = ()
     """Run directories, for 'runs'."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """The picture (.png or .pdf); by default objectives.png or curves.png here. Ratios go beside the curves."""
+    """The picture (.png or .pdf); by default objectives.png, curves.png or aerojax.png here. Ratios go beside the
+    curves; those of AeroJAX are aerojax-turns.png and so on."""
     show: Annotated[tuple[str, ...], tyro.conf.arg(metavar="COLUMN ...")] = ("mean_return",)
     """For 'runs': columns of evaluations.csv or training.csv, a panel each (docs/metrics.md explains them)."""
 
@@ -319,6 +325,10 @@ class Figures:
         if self.what == "objectives":
             paths = [self.out or Path("objectives.png")]
             objectives_figure(paths[0])
+        elif self.what == "aerojax":
+            from ratiosym.report.aerojax import draw_all
+
+            paths = draw_all(self.out or Path("aerojax.png"))
         else:
             paths = draw_runs(self.directories, self.out or Path("curves.png"), self.show)
         for path in paths:

@@ -36,18 +36,12 @@ _FIGHTER = _CONFIG.airframes[0]
 _DT = _CONFIG.substep
 
 
-def draw_all(directory: str | os.PathLike[str]) -> list[Path]:
-    """All figures of ``docs/aerojax.md``, into a directory."""
-    drawn = {
-        "aerojax-turns.png": turn_figure,
-        "aerojax-energy.png": energy_figure,
-        "aerojax-glide.png": glide_figure,
-        "aerojax-stall.png": stall_figure,
-    }
-    paths = []
-    for name, figure in drawn.items():
-        paths.append(Path(directory) / name)
-        figure(paths[-1])
+def draw_all(path: Path) -> list[Path]:
+    """All figures of ``docs/aerojax.md``: for ``aerojax.png`` aerojax-turns.png and so on."""
+    drawn = {"turns": turn_figure, "energy": energy_figure, "glide": glide_figure, "stall": stall_figure}
+    paths = [path.with_name(f"{path.stem}-{name}{path.suffix}") for name in drawn]
+    for place, figure in zip(paths, drawn.values(), strict=True):
+        figure(place)
     return paths
 
 
