@@ -11,11 +11,23 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 start_jax()  # as the command line does, so that processes which tests start find their programs compiled
 
 
+MANY_MAPS = 20_000  # pieces of memory; a process may have 65,530 (vm.max_map_count), an update program takes 2,400
+
+
 @pytest.fixture(scope="module", autouse=True)
-def forget_programs():
-    """Compiled programs go with their module: a process can map only so many pieces of memory (vm.max_map_count)."""
+def forget_programs_of_the_module():
+    """Compiled programs go with their module."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture(autouse=True)
+def forget_programs():
+    """And before there are too many for one process: XLA crashes where no memory can be mapped."""
+    yield
+    with open("/proc/self/maps") as maps:
+        if sum(1 for _ in maps) > MANY_MAPS:
+            jax.clear_caches()
 
 
 @pytest.fixture

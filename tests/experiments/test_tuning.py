@@ -12,6 +12,7 @@ from functools import cache
 from itertools import product
 from statistics import mean, median
 
+import jax
 import numpy as np
 import optuna
 import pytest
@@ -473,6 +474,7 @@ def programs(monkeypatch):
     monkeypatch.setattr(logger, "level", logging.DEBUG)
     monkeypatch.setattr(logger, "handlers", [programs])
     logger.manager._clear_cache()  # of what is logged at which level
+    jax.clear_caches()  # whatever was compiled before
     yield programs
     monkeypatch.undo()
     logger.manager._clear_cache()

@@ -85,7 +85,7 @@ class Tune:
     def run(self) -> None:
         """Search and show it."""
         from ratiosym.experiments.tuning import tune
-        from ratiosym.learning.devices import start_jax
+        from ratiosym.learning.devices import forget_programs, start_jax
         from ratiosym.report.search import draw_search
 
         start_jax()
@@ -96,6 +96,7 @@ class Tune:
             with watch(search) as on_progress:
                 outcome = tune(search, run_workers, on_progress)
             show_outcome(outcome, draw_search(search.out))
+            forget_programs()
 
     def searches(self) -> "list[Search]":
         """What the options describe: one search, or those of a plan."""

@@ -76,6 +76,15 @@ def keep_programs() -> None:
         jax.config.update("jax_compilation_cache_max_size", 2 * 1024**3)
 
 
+def forget_programs() -> None:
+    """Let go of compiled programs that are over with; their copies on disk stay.
+
+    A process may map only so many pieces of memory (Linux: vm.max_map_count, 65,530). A program of the learner takes
+    some 2,400 on a CPU, and XLA crashes where it gets no more.
+    """
+    jax.clear_caches()
+
+
 def cache_directory() -> Path:
     """One directory for each kind of processor: programs of one need not run on another."""
     base = os.environ.get("RATIOSYM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "ratiosym"
