@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 from functools import partial
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
+from ratiosym.experiments import worker
 from ratiosym.experiments.executors import LocalProcesses
 from ratiosym.experiments.plans import Plan, read_plan
 from ratiosym.experiments.records import read_json
@@ -237,6 +238,22 @@ def test_a_finished_run_is_not_done_again_by_a_late_worker(finished):
     before = contents(directory / "runs")
     assert carry_out(directory, standing.runs[0].run) == "done"
     assert contents(directory / "runs") == before
+
+
+def test_an_interrupt_is_no_failure_whatever_it_became_on_its_way(tmp_path, monkeypatch):
+    """Libraries catch KeyboardInterrupt and raise errors of their own."""
+    [run] = Plan.from_dict({"name": "one", "algorithms": ["mars"], "tasks": [TASK], "seeds": [0]}).runs()
+
+    def interrupted(*_, **__):
+        raise RuntimeError("cannot go on")
+
+    monkeypatch.setattr(worker.one, "start", interrupted)
+    monkeypatch.setattr(worker, "ending", Event())
+    assert carry_out(tmp_path, run) == "failed"
+    worker.ending.set()
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(tmp_path, run)
+    assert not (tmp_path / run.path / "failure.txt").exists()
 
 
 def test_a_run_that_somebody_else_is_busy_with_is_waited_for(whole, tmp_path):

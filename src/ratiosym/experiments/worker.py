@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import mean
-from threading import Thread
+from threading import Event, Thread
 from time import monotonic, sleep
 from typing import Any, Literal
 
@@ -30,6 +30,8 @@ from ratiosym.learning.devices import start_jax
 PROGRESS_SECONDS = 2.0  # between two notes of where a run stands
 
 Outcome = Literal["done", "failed", "busy"]
+
+ending = Event()  # this process has been asked to end
 
 
 def work_file(directory: Path, run: PlannedRun, suffix: str) -> Path:
@@ -83,6 +85,8 @@ def carry_out(directory: Path, run: PlannedRun, patience: float = 1.0) -> Outcom
             else:
                 one.start(run.config, place, on_progress=notes.take)
         except Exception as error:
+            if ending.is_set():
+                raise KeyboardInterrupt from error  # what the interrupt became on its way: no failure of the run
             write_failure(place, f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}")
             return "failed"
         notes.write()
@@ -147,10 +151,16 @@ def main() -> None:
     job = json.loads(sys.stdin.readline())
     if job["cores"] and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, job["cores"])  # before JAX starts: it takes its devices and threads from this
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as at Ctrl-C: files are closed
+    signal.signal(signal.SIGTERM, end)
     Thread(target=end_with_input, daemon=True).start()
     start_jax()
     carry_out(Path(job["directory"]), decode_run(job["run"]))
+
+
+def end(number: int, frame: Any) -> None:
+    """Asked to end: as at Ctrl-C, so that files are closed."""
+    ending.set()
+    raise KeyboardInterrupt
 
 
 def end_with_input() -> None:
