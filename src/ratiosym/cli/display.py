@@ -22,10 +22,9 @@ from ratiosym.learning.train import NonFiniteLoss
 console = Console(highlight=False)
 
 
-@contextmanager
-def watch(directory: Path) -> Iterator[Callable[[Progress], None]]:
-    """A progress bar on a terminal, a line an evaluation elsewhere; and how to go on after an interruption."""
-    bar = Bar(
+def make_bar() -> Bar:
+    """A bar with a name and a few words on where it stands; nothing where there is no terminal."""
+    return Bar(
         SpinnerColumn(),
         TextColumn("[bold]{task.description}"),
         BarColumn(bar_width=24),
@@ -34,6 +33,12 @@ def watch(directory: Path) -> Iterator[Callable[[Progress], None]]:
         refresh_per_second=4,
         disable=not console.is_terminal,
     )
+
+
+@contextmanager
+def watch(directory: Path) -> Iterator[Callable[[Progress], None]]:
+    """A progress bar on a terminal, a line an evaluation elsewhere; and how to go on after an interruption."""
+    bar = make_bar()
     view = _View(bar)
     try:
         with bar:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import Progress
 from rich.table import Table
 
-from ratiosym.cli.display import console
+from ratiosym.cli.display import console, make_bar
 from ratiosym.experiments.presets import PRESETS, change, tuning_preset
 from ratiosym.experiments.search_spaces import COMMON, default_trials
 from ratiosym.learning.config import RunConfig, RunShape, option
@@ -167,15 +167,7 @@ class Tune:
 @contextmanager
 def watch(search: "Search") -> "Iterator[Callable[[list[TrialRow]], None]]":
     """A bar on a terminal, a line a finished trial elsewhere; and how to go on after an interruption."""
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("[bold]{task.description}"),
-        BarColumn(bar_width=24),
-        TextColumn("{task.fields[state]}"),
-        console=console,
-        refresh_per_second=4,
-        disable=not console.is_terminal,
-    )
+    bar = make_bar()
     view = _View(bar, f"{search.config.task} {search.config.objective}", len(search.seeds))
     try:
         with bar:
