@@ -479,6 +479,13 @@ def test_doctor_finds_this_installation_well(ask):
     assert re.search(r"lock +\d+ packages as pinned in requirements\.lock", text)
 
 
+def test_doctor_says_how_to_get_an_absent_part(ask, monkeypatch):
+    monkeypatch.setattr("ratiosym.cli.doctor.find_spec", lambda name: None)
+    text = " ".join(ask("doctor").split())
+    for part in ("jaxmarl", "jumanji", "pettingzoo", "wandb", "cluster"):
+        assert f"pip install 'ratiosym[{part}]'" in text
+
+
 def test_doctor_finds_a_package_that_is_not_as_pinned(ask, monkeypatch):
     version = importlib.metadata.version
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.0.1" if name == "jax" else version(name))

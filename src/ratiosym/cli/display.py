@@ -13,22 +13,23 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
+from rich.text import Text
 
 from ratiosym.envs.teams import Team
 from ratiosym.experiments.run import Progress, Run, describe
 from ratiosym.learning.evaluate import Episodes
 from ratiosym.learning.train import NonFiniteLoss
 
-console = Console(highlight=False)
+console = Console(highlight=False, markup=False)  # brackets in paths and extras are brackets
 
 
 def make_bar() -> Bar:
     """A bar with a name and a few words on where it stands; nothing where there is no terminal."""
     return Bar(
         SpinnerColumn(),
-        TextColumn("[bold]{task.description}"),
+        TextColumn("{task.description}", style="bold", markup=False),
         BarColumn(bar_width=24),
-        TextColumn("{task.fields[state]}"),
+        TextColumn("{task.fields[state]}", markup=False),
         console=console,
         refresh_per_second=4,
         disable=not console.is_terminal,
@@ -174,7 +175,7 @@ def show_tasks(rows: list[dict[str, Any]], missing: list[str], as_json: bool) ->
 
 def show_checks(checks: list[tuple[str, bool | None, str]]) -> bool:
     """The doctor's findings; whether all that must be well is well."""
-    signs = {True: "[green]ok[/]", False: "[red]wrong[/]", None: "[yellow]absent[/]"}
+    signs = {True: Text("ok", "green"), False: Text("wrong", "red"), None: Text("absent", "yellow")}
     table = Table(show_header=False, box=None)
     for name, is_well, detail in checks:
         table.add_row(signs[is_well], name, detail)

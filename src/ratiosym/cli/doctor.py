@@ -14,6 +14,8 @@ OPTIONAL = {
     "jaxmarl": "SMAX, MPE and JaxNav tasks: pip install 'ratiosym[jaxmarl]'",
     "jumanji": "RWARE, Connector and Search and Rescue tasks: pip install 'ratiosym[jumanji]'",
     "pettingzoo": "environments as PettingZoo knows them: pip install 'ratiosym[pettingzoo]'",
+    "ray": "study and tune --executor ray: pip install 'ratiosym[cluster]'",
+    "psycopg": "tune --storage postgresql://...: pip install 'ratiosym[cluster]'",
     "wandb": "train --wandb: pip install 'ratiosym[wandb]'",
 }
 

@@ -41,32 +41,32 @@ class Report:
 def show_report(analysis: "Analysis", files: list[Path]) -> None:
     """Table 1 in the terminal, what a reader has to know, and where everything is."""
     from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     from ratiosym.cli.display import console
     from ratiosym.report.tables import Cell, scores_table
 
-    def text(cell: Cell) -> str:
-        value = f"[bold]{cell.text}[/]" if cell.is_bold else cell.text
+    def text(cell: Cell) -> Text:
         between = " " if len(scores.columns) <= 3 else "\n"
-        return value + ("*" if cell.has_star else "") + (f"{between}({cell.interval})" if cell.interval else "")
+        rest = ("*" if cell.has_star else "") + (f"{between}({cell.interval})" if cell.interval else "")
+        return Text.assemble((cell.text, "bold" if cell.is_bold else ""), rest)
 
     scores = scores_table(analysis)
     title = f"{analysis.results.plan.name}: {scores.title.lower()}"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
     table.add_column(scores.corner)
     for title in scores.columns.values():
-        table.add_column(escape(title), justify="right", overflow="fold")
+        table.add_column(title, justify="right", overflow="fold")
     for row in scores.rows:
-        table.add_row(escape(row.name), *map(text, row.cells))
+        table.add_row(row.name, *map(text, row.cells))
     console.print(table)
     console.print(scores.about)
     for note in analysis.notes:
-        console.print(f"Note: {note}", markup=False)
+        console.print(f"Note: {note}")
     for absence in analysis.results.absent:
-        console.print(f"Not finished: {absence.path}: {absence.reason}", markup=False, soft_wrap=True)
-    console.print(f"Page: {files[0]}", markup=False, soft_wrap=True)
-    console.print(f"Figures, tables and numbers: {files[1].parent}/", markup=False, soft_wrap=True)
+        console.print(f"Not finished: {absence.path}: {absence.reason}", soft_wrap=True)
+    console.print(f"Page: {files[0]}", soft_wrap=True)
+    console.print(f"Figures, tables and numbers: {files[1].parent}/", soft_wrap=True)
     for path in files[1:]:
-        console.print(f"  {path.name}", markup=False, soft_wrap=True)
+        console.print(f"  {path.name}", soft_wrap=True)

@@ -12,6 +12,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from ratiosym.cli.display import console
 from ratiosym.experiments.executors import LocalProcesses, MakeExecutor, RayTasks
@@ -156,7 +157,7 @@ class _View:
         for path, state in over.items():
             if path not in self.told and (self.live is None or state.state == "failed"):
                 count = f"{len(over)} of {len(standing.runs)}, {time_left(standing)}"
-                console.print(f"{state.state:7} {describe(state)}  ({count})", soft_wrap=True, markup=False)
+                console.print(f"{state.state:7} {describe(state)}  ({count})", soft_wrap=True)
         self.told |= set(over)
         if self.live is not None:
             self.live.update(self.picture(standing), refresh=True)
@@ -165,7 +166,7 @@ class _View:
         """The bar, and a line for each run that is being worked on."""
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
-            f"[bold]{standing.plan.name}",
+            Text(standing.plan.name, "bold"),
             ProgressBar(standing.total_steps, standing.steps, width=24),
             f"{standing.steps / standing.total_steps:.0%}  {summary(standing)}",
         )
@@ -220,7 +221,7 @@ def time_left(standing: Standing) -> str:
 def show_status(standing: Standing, directory: Path) -> None:
     """Where a study stands."""
     plan = standing.plan
-    console.print(f"{plan.name}: {plan.about}" if plan.about else plan.name, soft_wrap=True, markup=False)
+    console.print(f"{plan.name}: {plan.about}" if plan.about else plan.name, soft_wrap=True)
     labels = [a.label for a in plan.algorithms]
     table = Table(title=f"runs done of {len(plan.seeds)}", title_justify="left")
     table.add_column("task", no_wrap=True)
@@ -234,7 +235,7 @@ def show_status(standing: Standing, directory: Path) -> None:
     console.print(table)
     for state in standing.of("running"):
         line = "  ".join([name(state), f"{state.steps / state.run.steps:.0%}", *numbers(state)])
-        console.print(f"running  {line}", soft_wrap=True, markup=False)
+        console.print(f"running  {line}", soft_wrap=True)
     show_failures(standing, directory)
     console.print(f"{standing.steps / standing.total_steps:.0%} of all steps: {summary(standing)}", soft_wrap=True)
     left = len(standing.of("interrupted")) + len(standing.of("missing"))
@@ -246,7 +247,7 @@ def show_failures(standing: Standing, directory: Path) -> None:
     """Failed runs, and where their errors are."""
     for state in standing.of("failed"):
         line = f"failed   {describe(state)} ({directory / state.run.path / 'failure.txt'})"
-        console.print(line, soft_wrap=True, markup=False)
+        console.print(line, soft_wrap=True)
 
 
 def show_end(standing: Standing, directory: Path) -> None:
