@@ -186,6 +186,17 @@ def test_tuned_settings_are_the_defaults_of_train(monkeypatch):
     assert parse(["train", TASK, "--b-upper", "2"]).config().trust_region.b_upper == 2
 
 
+def test_train_tells_of_tuned_settings(ask, here, monkeypatch):
+    from ratiosym.experiments import tuned
+
+    small = {"num_envs": 4, "rollout_length": 8, "hidden_size": 8, "num_eval_episodes": 4, "steps": 32}
+    words = [str(word) for name, value in small.items() for word in (f"--{name.replace('_', '-')}", value)]
+    monkeypatch.setattr(tuned, "TUNED", {TASK: {"mars": {"options": {"num_epochs": 2, "num_minibatches": 2}}}})
+    said = f"Begins with settings tuned for {TASK} and mars (docs/tuning.md)."
+    assert said in ask("train", TASK, *words, "--num-evaluations", "1", "--out", "tuned")
+    assert "Begins with" not in ask("train", "--config", "tuned/config.json", "--steps", "32", "--out", "again")
+
+
 def stat(pid):
     """State and parent of a process."""
     try:

@@ -11,7 +11,7 @@ from ratiosym.cli.report import Report
 from ratiosym.cli.study import Study
 from ratiosym.cli.tune import Tune
 from ratiosym.envs.tasks import TASKS, make
-from ratiosym.experiments.presets import PRESETS, preset, read_settings
+from ratiosym.experiments.presets import PRESETS, preset, read_settings, tuned_options
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion, option
 from ratiosym.objectives import OBJECTIVES
 from ratiosym.types import Continuous, EnvSpec, InputError, MissingLibraryError
@@ -40,7 +40,8 @@ class Train:
     task: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = None
     """What to learn; 'ratiosym tasks' lists them."""
     preset: Annotated[str, tyro.conf.arg(metavar="{" + ",".join(PRESETS) + "}")] = "cpu"
-    """Budget and sizes: the paper's, minutes on two cores, or seconds to see that all works."""
+    """Budget and sizes: the paper's, minutes on two cores (and tuned settings where there are some: docs/tuning.md),
+    or seconds to see that all works."""
     objective: Annotated[str, tyro.conf.arg(metavar="{" + ",".join(OBJECTIVES) + "}")] = "mars"
     """The ratio objective."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -91,7 +92,7 @@ class Train:
 
     def run(self) -> None:
         """Train and show it."""
-        from ratiosym.cli.display import show_summaries, watch
+        from ratiosym.cli.display import console, show_summaries, watch
         from ratiosym.experiments import run
         from ratiosym.learning.devices import start_jax
 
@@ -105,13 +106,15 @@ class Train:
         else:
             config = self.config()
             out = self.out or run.default_directory(config, self.num_seeds)
+            if self.settings is None and tuned_options(self.preset, config.task, config.objective):
+                console.print(f"Begins with settings tuned for {config.task} and {config.objective} (docs/tuning.md).")
             with watch(out) as on_progress:
                 runs = run.start(config, out, self.num_seeds, on_progress, self.wandb)
         show_summaries(runs)
 
     def check_resume(self) -> int | None:
         """A resumed run has its settings; only its budget may be changed."""
-        default = dataclasses.replace(Train.of_preset(self.preset, self.task or ""), preset="cpu")
+        default = dataclasses.replace(Train.of_preset(self.preset, self.task or "", self.objective), preset="cpu")
         allowed = ("resume", "steps", "wandb", "coordinator", "num_processes", "process_id")
         own, before = self.flat(), default.flat()
         changed = [name for name in own if name not in allowed and own[name] != before[name]]

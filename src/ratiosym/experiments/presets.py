@@ -20,8 +20,13 @@ LONG_SUITES = ("aerojax", "jaxnav")
 def preset(name: str, task: str, objective: str = "mars", is_tuned: bool = True) -> RunConfig:
     """What a preset gives a task: its budget and, with ``cpu``, settings tuned for the task and the objective."""
     config = dataclasses.replace(budget(name, task), objective=objective)
-    entry = tuned.TUNED.get(task, {}).get(objective) if is_tuned and name == "cpu" else None
-    return change(config, **entry["options"]) if entry else config
+    return change(config, **tuned_options(name, task, objective)) if is_tuned else config
+
+
+def tuned_options(name: str, task: str, objective: str) -> dict[str, Any]:
+    """What a preset has from a search on the task with the objective; empty if there was none."""
+    found: dict[str, Any] = tuned.TUNED.get(task, {}).get(objective, {}) if name == "cpu" else {}
+    return found.get("options", {})
 
 
 def tuning_preset(name: str, task: str, objective: str) -> RunConfig:
