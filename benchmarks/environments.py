@@ -6,14 +6,13 @@ take turns, so that other load on the machine meets both.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from benchmarks.stepping import play, total
 from benchmarks.timing import best_seconds
 from ratiosym.envs.protocol import Env, random_action
-from ratiosym.envs.starts import begin_where, make_starts, pool_size
 from ratiosym.envs.tasks import TASKS, make
 from ratiosym.types import EnvSpec, Key, Observation
 
@@ -33,24 +32,7 @@ Play = Callable[[Key], jax.Array]  # NUM_STEPS steps of all environments, down t
 
 
 def ours(env: Env, num_envs: int) -> Play:
-    def step(before, key):
-        state, observation, starts = before
-        action_key, env_key = jax.random.split(key)
-        state, outcome = jax.vmap(env.step)(
-            jax.random.split(env_key, num_envs), state, legal_actions(env.spec, action_key, observation)
-        )
-        is_end = outcome.terminated | outcome.truncated
-        starts, state, observation = begin_where(is_end, starts, state, outcome.observation)
-        return (state, observation, starts), total(outcome)
-
-    def run(key):
-        reset_key, starts_key, steps_key = jax.random.split(key, 3)
-        state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, num_envs))
-        starts = make_starts(env, starts_key, pool_size(env.spec, num_envs, NUM_STEPS))
-        keys = jax.random.split(steps_key, NUM_STEPS)
-        return jax.lax.scan(step, (state, observation, starts), keys)[1].sum()
-
-    return jax.jit(run)
+    return jax.jit(partial(play, env, partial(legal_actions, env.spec), num_envs, NUM_STEPS))
 
 
 def jaxmarl_as_it_ships(env: Env, num_envs: int) -> Play:
@@ -108,16 +90,12 @@ def legal_actions(spec: EnvSpec, key: Key, observation: Observation) -> jax.Arra
     return jax.vmap(partial(random_action, spec))(jax.random.split(key, num_envs), observation)
 
 
-def total(values: Any) -> jax.Array:
-    return sum(jnp.sum(x, dtype=jnp.float32) for x in jax.tree.leaves(values))
-
-
 def seconds(*plays: Play) -> list[float]:
     """The best time of each, taken in turns."""
     rounds = []
     with jax.numpy_rank_promotion("allow"):
         for _ in range(NUM_ROUNDS):
-            rounds.append([best_seconds(partial(play, jax.random.key(0)), repetitions=2) for play in plays])
+            rounds.append([best_seconds(partial(one, jax.random.key(0)), repetitions=2) for one in plays])
     return [min(times) for times in zip(*rounds, strict=True)]
 
 
