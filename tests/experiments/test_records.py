@@ -150,7 +150,7 @@ def test_provenance_says_what_ran_and_where():
     assert found["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert found["versions"]["orbax-checkpoint"] == version("orbax-checkpoint")
     assert found["devices"] == ["cpu"] * 2
-    assert found["command"] == " ".join(sys.argv)
+    assert found["command"] == " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
     assert found["processor"]
     json.dumps(found, allow_nan=False)
 

@@ -140,7 +140,7 @@ def provenance() -> dict[str, Any]:
         "devices": [d.device_kind for d in jax.devices()],
         "platform": platform.platform(),
         "processor": processor_name(),
-        "command": " ".join(sys.argv),
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
     }
 
 
