@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from importlib.metadata import version
+from pathlib import Path
 
 import jax
 import numpy as np
