@@ -90,14 +90,14 @@ def test_a_plan_is_tasks_times_algorithms():
     searches = parse(["tune", "--all", "first-results", "--trials", "10", "--num-seeds", "3"]).searches()
     tasks, objectives = ("connector-5x5x3a", "mpe-spread-3ag"), ("mars", "mappo", "maspo")
     assert [(s.config.task, s.config.objective) for s in searches] == [(t, o) for t in tasks for o in objectives]
-    assert {s.config.steps for s in searches} == {300_000}  # half of the plan's
+    assert {s.config.steps for s in searches} == {250_000}  # half of the plan's
     assert {s.config.shape.num_envs for s in searches} == {64}
     assert {(s.num_trials, len(s.seeds)) for s in searches} == {(10, 3)}
     assert [str(s.out) for s in searches][:2] == [f"tuning/first-results/{tasks[0]}/{o}" for o in objectives[:2]]
     assert [s.study_name for s in searches][:2] == [f"{tasks[0]}/{o}" for o in objectives[:2]]
     for search in searches:
         search.validate()
-        assert search.settings()["run"]["steps"] == 300_000
+        assert search.settings()["run"]["steps"] == 250_000
         assert "actor_learning_rate" not in search.settings()["run"]  # the plan sets it, the search searches it
     [first, *_] = parse(["tune", "--all", "smoke", "--steps", "1024", "--name", "mine", "--out", "x"]).searches()
     first.validate()

@@ -95,7 +95,7 @@ def test_first_results_gives_all_the_same():
     assert (labels(plan), plan.tasks) == (["mars", "mappo", "maspo"], ("connector-5x5x3a", "mpe-spread-3ag"))
     assert plan.seeds == (0, 1, 2, 3, 4)
     for run in plan.runs():
-        assert (run.config.steps, run.config.num_evaluations) == (600_000, 20)
+        assert (run.config.steps, run.config.num_evaluations) == (500_000, 20)
         rates = run.config.hyperparameters.actor_learning_rate, run.config.hyperparameters.critic_learning_rate
         assert rates == (5e-4, 5e-4)
     same = {(run.config.hyperparameters, run.config.shape) for run in plan.runs()}

@@ -28,7 +28,7 @@ class Run:
 
     See that all works: ratiosym study run smoke --out studies/smoke
 
-    About an hour of two cores: ratiosym study run first-results --out studies/first
+    Less than an hour of two cores: ratiosym study run first-results --out studies/first
 
     A plan of your own (docs/studies.md): ratiosym study run mine.toml --out studies/mine
 

@@ -257,12 +257,12 @@ BUILT_IN: dict[str, Plan] = {
         ),
         Plan(
             "first-results",
-            "Three algorithms on two small tasks, 5 seeds, 600 thousand steps: about an hour of two cores.",
+            "Three algorithms on two small tasks, 5 seeds, 500 thousand steps: less than an hour of two cores.",
             _MAIN,
             ("connector-5x5x3a", "mpe-spread-3ag"),
             tuple(range(5)),
             "cpu",
-            {"steps": 600_000, "actor_learning_rate": 5e-4, "critic_learning_rate": 5e-4},
+            {"steps": 500_000, "actor_learning_rate": 5e-4, "critic_learning_rate": 5e-4},
         ),
         Plan(
             "smoke",
