@@ -509,10 +509,13 @@ def test_at_most_nine_programs_for_a_task_and_a_surrogate(recall, programs, tmp_
 
 
 def test_what_is_shipped_is_what_configure_gives(whole, tmp_path, monkeypatch):
+    before = {"sar-100tg-2ag": {"mars": {"options": {"b_upper": 2.0}}}}
+    monkeypatch.setattr(tuned, "TUNED", before)
     table = tmp_path / "tuned.py"
     ship.ship([whole.search.out / "best.json"], table)
     found = {}
     exec(compile(table.read_text(), "tuned.py", "exec"), found)
+    assert before.items() < found["TUNED"].items()  # others stay
     entry = found["TUNED"][TASK]["mars"]
     assert entry["options"] == whole.best.params
     assert (entry["value"], entry["trial"], entry["steps"]) == (whole.best.value, whole.best.number, 512)
