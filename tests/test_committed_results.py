@@ -1,0 +1,82 @@
+"""What results/ holds: a study whose files are what its runs give, and the trials that shipped settings come from."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from ratiosym.experiments import tuned
+from ratiosym.experiments.records import read_json
+from ratiosym.report.analysis import analyse
+from ratiosym.report.export import to_csv, to_marl_eval
+from ratiosym.report.results import load
+from ratiosym.report.tables import make_tables, to_latex, to_markdown
+
+RESULTS = Path(__file__).parents[1] / "results"
+STUDY = RESULTS / "first-results"
+
+
+@pytest.fixture(scope="module")
+def found():
+    return analyse(load(STUDY))
+
+
+def test_it_is_whole(found):
+    plan = found.results.plan
+    assert plan.name == "first-results"
+    assert not found.results.absent
+    assert len(found.results.runs) == len(plan.runs()) == 30
+
+
+def test_the_runs_differ_in_nothing_else():
+    """Task, objective and seed; made at one commit, with the same versions."""
+    files = [read_json(path) for path in sorted(STUDY.glob("runs/*/*/*/config.json"))]
+    assert len(files) == 30
+    for file in files:
+        for name in ("task", "objective", "seed"):
+            del file["config"][name]
+    first = files[0]
+    assert "+changes" not in first["commit"]
+    for file in files:
+        assert [file[name] for name in ("config", "commit", "versions")] == [
+            first[name] for name in ("config", "commit", "versions")
+        ]
+
+
+def test_its_numbers_are_those_of_its_runs(found):
+    folder = STUDY / "report-files"
+    assert (folder / "runs.csv").read_text() == to_csv(found)
+    assert (folder / "marl-eval.json").read_text() == to_marl_eval(found)
+    for table in make_tables(found):
+        assert (folder / f"{table.name}.md").read_text() == to_markdown(table, found.notes)
+        assert (folder / f"{table.name}.tex").read_text() == to_latex(table, found.notes)
+
+
+def test_the_text_shows_its_tables():
+    text = (RESULTS / "README.md").read_text()
+    for name in ("table1", "improvement", "tasks"):
+        rows = [line for line in (STUDY / "report-files" / f"{name}.md").read_text().splitlines() if line[:1] == "|"]
+        assert len(rows) > 2
+        assert "\n".join(rows) in text, name
+
+
+SHIPPED = [(task, objective) for task, entries in tuned.TUNED.items() for objective in entries]
+
+
+def test_three_objectives_on_two_tasks_are_tuned():
+    tasks, objectives = ("connector-5x5x3a", "mpe-spread-3ag"), ("mars", "mappo", "maspo")
+    assert {(t, o) for t in tasks for o in objectives} <= set(SHIPPED)
+
+
+@pytest.mark.parametrize(("task", "objective"), SHIPPED)
+def test_shipped_settings_are_the_best_trial(task, objective):
+    entry = tuned.TUNED[task][objective]
+    with open(RESULTS / "tuning" / task / objective / "trials.csv") as file:
+        rows = list(csv.DictReader(file))
+    best = max((row for row in rows if row["state"] == "complete"), key=lambda row: float(row["value"]))
+    assert (int(best["trial"]), float(best["value"])) == (entry["trial"], entry["value"])
+    assert {name: float(best[name]) for name in entry["options"]} == entry["options"]
+    assert {seed: float(best[f"seed-{seed}"]) for seed in entry["seeds"]} == entry["seeds"]
+    assert len(rows) == sum(entry["trials"].values())
+    text = (RESULTS.parent / "docs" / "tuning.md").read_text()
+    assert f"| `{task}` | `{objective}` |" in text
