@@ -434,20 +434,12 @@ def test_a_run_of_other_settings_in_its_place(whole, tmp_path):
 def start_command(directory, *words):
     words = [str(word) for word in (COMMAND, "study", "run", *words, "--out", directory, "--workers", 2)]
     pipe = subprocess.PIPE
-    return subprocess.Popen(
-        words,
-        stdout=pipe,
-        stderr=pipe,
-        text=True,
-        env=environment(),
-        start_new_session=True,
-        preexec_fn=listen_to_ctrl_c,
-    )
-
-
-def listen_to_ctrl_c():
-    """A shell lets its background jobs ignore Ctrl-C, and with them everything they start: these tests, say."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # A shell lets its background jobs ignore Ctrl-C, and with them everything they start: these tests, say.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, env=environment(), start_new_session=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def write_plan(path, seeds):
