@@ -20,7 +20,7 @@ BARS = {"paxmen-4a": 500_000, "paxmen-5a": 250_000, "paxmen-6a": 250_000}  # ste
 
 
 def random_moves(key: Key, observation: Observation) -> jax.Array:
-    return jax.random.randint(key, observation.local.shape[:2], 0, 5, jnp.int32)
+    return jax.random.randint(key, observation.local.shape[:2], 0, observation.legal.shape[-1], jnp.int32)
 
 
 def slow_steps_per_second(num_agents: int, num_episodes: int = 2) -> float:
