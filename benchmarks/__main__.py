@@ -1,4 +1,6 @@
-"""``python -m benchmarks [learner] [gradient] [environments] [paxmen] [aerojax] [memory]``: all, or some."""
+"""``python -m benchmarks [learner] [gradient] [environments] [paxmen] [aerojax] [memory]``: all, or
+some.
+"""
 
 import sys
 
@@ -21,7 +23,9 @@ PARTS = {
 def main(names: list[str]) -> None:
     unknown = [n for n in names if n not in PARTS]
     if unknown:
-        raise SystemExit(f"Unknown benchmark {', '.join(unknown)}. Choose from: {', '.join(PARTS)}.")
+        raise SystemExit(
+            f"Unknown benchmark {', '.join(unknown)}. Choose from: {', '.join(PARTS)}."
+        )
     for name in names or PARTS:
         print(f"\n== {name}", flush=True)
         PARTS[name]()

@@ -11,7 +11,11 @@ from ratiosym.types import Key, Observation
 
 NUM_ENVS = 256
 NUM_STEPS = 128
-BARS = {"aerojax-2v2": 60_000, "aerojax-4v4": 30_000, "aerojax-8v8": 12_000}  # steps per second on two cores
+BARS = {
+    "aerojax-2v2": 60_000,
+    "aerojax-4v4": 30_000,
+    "aerojax-8v8": 12_000,
+}  # steps per second on two cores
 
 
 def random_sticks(key: Key, observation: Observation) -> jax.Array:
@@ -20,9 +24,14 @@ def random_sticks(key: Key, observation: Observation) -> jax.Array:
 
 def main() -> None:
     num_devices = min(2, len(jax.devices()))
-    print(f"{NUM_ENVS} environments, heuristic opponents, observations and episode starts included; steps/s")
+    print(
+        f"{NUM_ENVS} environments, heuristic opponents, observations and episode starts included; "
+        f"steps/s"
+    )
     print(f"{'task':12} {'1 device':>10} {num_devices:9} devices {'bar':>8} {'of bar':>7}")
     for task, bar in BARS.items():
         env = make(task, agent_ids=False)
-        one, several = (steps_per_second(env, random_sticks, NUM_ENVS, NUM_STEPS, n) for n in (1, num_devices))
+        one, several = (
+            steps_per_second(env, random_sticks, NUM_ENVS, NUM_STEPS, n) for n in (1, num_devices)
+        )
         print(f"{task:12} {one:10,.0f} {several:17,.0f} {bar:8,} {several / bar:6.2f}x", flush=True)

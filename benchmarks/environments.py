@@ -1,7 +1,8 @@
-"""Environment steps per second: the library as it ships, with its own auto-reset, beside ours with a pool of starts.
+"""Environment steps per second: the library as it ships, with its own auto-reset, beside ours with
+a pool of starts.
 
-Random legal actions, episode starts included, everything the environments give is used. Both run in one process and
-take turns, so that other load on the machine meets both.
+Random legal actions, episode starts included, everything the environments give is used. Both run in
+one process and take turns, so that other load on the machine meets both.
 """
 
 from collections.abc import Callable
@@ -36,14 +37,18 @@ def ours(env: Env, num_envs: int) -> Play:
 
 
 def jaxmarl_as_it_ships(env: Env, num_envs: int) -> Play:
-    """``step`` of a jaxmarl environment resets where an episode ended. Its masks come from ``get_avail_actions``."""
+    """``step`` of a jaxmarl environment resets where an episode ended. Its masks come from
+    ``get_avail_actions``.
+    """
     library, spec = env.library, env.spec
 
     def act(key, state):
         legal = jnp.ones((num_envs, spec.num_agents, 0), bool)
         if spec.num_actions:
             masks = jax.vmap(library.get_avail_actions)(state)
-            legal = jnp.stack([masks[agent] for agent in library.agents], axis=1) > 0  # [E, A, actions]
+            legal = (
+                jnp.stack([masks[agent] for agent in library.agents], axis=1) > 0
+            )  # [E, A, actions]
         action = legal_actions(spec, key, Observation(legal, legal, legal, legal))
         return {agent: action[:, index] for index, agent in enumerate(library.agents)}
 
@@ -69,7 +74,9 @@ def jumanji_as_it_ships(env: Env, num_envs: int) -> Play:
     library, spec = AutoResetWrapper(env.library), env.spec
 
     def act(key, timestep):
-        legal = getattr(timestep.observation, "action_mask", jnp.ones((num_envs, spec.num_agents, 0), bool))
+        legal = getattr(
+            timestep.observation, "action_mask", jnp.ones((num_envs, spec.num_agents, 0), bool)
+        )
         return legal_actions(spec, key, Observation(legal, legal, legal, legal))
 
     def step(before, key):
@@ -95,7 +102,9 @@ def seconds(*plays: Play) -> list[float]:
     rounds = []
     with jax.numpy_rank_promotion("allow"):
         for _ in range(NUM_ROUNDS):
-            rounds.append([best_seconds(partial(one, jax.random.key(0)), repetitions=2) for one in plays])
+            rounds.append(
+                [best_seconds(partial(one, jax.random.key(0)), repetitions=2) for one in plays]
+            )
     return [min(times) for times in zip(*rounds, strict=True)]
 
 
@@ -110,6 +119,10 @@ def main() -> None:
         for num_envs in (64, 256):
             theirs, own = seconds(as_it_ships(env, num_envs), ours(env, num_envs))
             steps = num_envs * NUM_STEPS
-            met = "" if num_envs != 64 else f"   bar {bar:.2f} {'met' if theirs / own >= bar else 'MISSED'}"
+            met = (
+                ""
+                if num_envs != 64
+                else f"   bar {bar:.2f} {'met' if theirs / own >= bar else 'MISSED'}"
+            )
             speeds = f"{steps / theirs:12,.0f} {steps / own:12,.0f}"
             print(f"{task:20} {num_envs:5} {speeds} {theirs / own:6.2f}x{met}", flush=True)

@@ -1,4 +1,6 @@
-"""The gradient of the recurrent actor in four forms, in one run: plain or its own, whole or in blocks of rows."""
+"""The gradient of the recurrent actor in four forms, in one run: plain or its own, whole or in
+blocks of rows.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,31 +20,41 @@ LENGTH, INPUTS, HIDDEN, OUTPUTS = 128, 21, 128, 5
 ROWS_PER_BLOCK = 16
 
 
-def plain_gru(params: GRUParams, inputs: jax.Array, is_start: jax.Array, carry: jax.Array) -> jax.Array:
+def plain_gru(
+    params: GRUParams, inputs: jax.Array, is_start: jax.Array, carry: jax.Array
+) -> jax.Array:
     """The same forward pass, left to automatic differentiation."""
     projected = inputs @ params.input_kernel + expand(params.input_bias, inputs.ndim)
     keep = 1.0 - is_start.astype(inputs.dtype)[..., None]
     return _forward(params.recurrent_kernel, params.candidate_bias, projected, keep, carry)[0]
 
 
-def loss(memory: Callable[..., jax.Array], network: Network, block: tuple[jax.Array, ...]) -> tuple[jax.Array, None]:
+def loss(
+    memory: Callable[..., jax.Array], network: Network, block: tuple[jax.Array, ...]
+) -> tuple[jax.Array, None]:
     inputs, is_start, carry = block
     hidden = jax.nn.relu(dense(network.torso, inputs))
     hidden = memory(network.memory, hidden, is_start, carry)
     return jnp.mean(dense(network.head, jax.nn.relu(dense(network.body, hidden))) ** 2), None
 
 
-def whole(memory: Callable[..., jax.Array], network: Network, rows: tuple[jax.Array, ...]) -> Network:
+def whole(
+    memory: Callable[..., jax.Array], network: Network, rows: tuple[jax.Array, ...]
+) -> Network:
     return jax.grad(partial(loss, memory), has_aux=True)(network, rows)[0]
 
 
-def blocked(memory: Callable[..., jax.Array], network: Network, rows: tuple[jax.Array, ...]) -> Network:
+def blocked(
+    memory: Callable[..., jax.Array], network: Network, rows: tuple[jax.Array, ...]
+) -> Network:
     def cut(x: jax.Array, axis: int) -> jax.Array:
         shape = (*x.shape[:axis], -1, min(ROWS_PER_BLOCK, x.shape[axis]), *x.shape[axis + 1 :])
         return jnp.moveaxis(x.reshape(shape), axis, 0)
 
     inputs, is_start, carry = rows
-    return blocked_gradient(partial(loss, memory), network, (cut(inputs, 1), cut(is_start, 1), cut(carry, 0)))[1]
+    return blocked_gradient(
+        partial(loss, memory), network, (cut(inputs, 1), cut(is_start, 1), cut(carry, 0))
+    )[1]
 
 
 def on_devices(form: Callable[..., Network], num_devices: int) -> Callable[..., Network]:
@@ -58,7 +70,10 @@ def on_devices(form: Callable[..., Network], num_devices: int) -> Callable[..., 
 def main() -> None:
     network = init_network(jax.random.key(0), INPUTS, OUTPUTS, HIDDEN, True, 0.01)
     peak = peak_gflops()
-    print(f"matrix multiplication: {peak:.0f} GFLOP/s; forward and backward over {LENGTH} steps, GFLOP/s (of peak)")
+    print(
+        f"matrix multiplication: {peak:.0f} GFLOP/s; forward and backward over {LENGTH} steps, "
+        f"GFLOP/s (of peak)"
+    )
     forms = {
         "plain autodiff": partial(whole, plain_gru),
         "own gradient": partial(whole, gru),

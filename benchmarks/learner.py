@@ -1,7 +1,8 @@
-"""The whole learner at the reference work: recurrent, GRU 128, MLP 128, rollout 128, 4 epochs, 4 minibatches.
+"""The whole learner at the reference work: recurrent, GRU 128, MLP 128, rollout 128, 4 epochs, 4
+minibatches.
 
-Prints environment steps per second, achieved GFLOP/s against the machine's own matrix multiplication, and the same
-program on one device beside two.
+Prints environment steps per second, achieved GFLOP/s against the machine's own matrix
+multiplication, and the same program on one device beside two.
 """
 
 from functools import partial
@@ -19,14 +20,20 @@ from ratiosym.learning.rollout import rollout
 from ratiosym.learning.train import make_learner
 from ratiosym.types import EnvSpec
 
-# Environment steps per second of recurrent MAPPO on two cores of an AMD EPYC machine whose matrix multiplication
-# reaches 170 GFLOP/s, at 64 environments (docs/performance.md): a share of that peak is what compares machines.
-PEERS = {"mpe-spread-3ag": ("JaxMARL mappo_rnn", 3390.0), "rware-tiny-2ag": ("Mava rec_mappo", 2050.0)}
+# Environment steps per second of recurrent MAPPO on two cores of an AMD EPYC machine whose matrix
+# multiplication reaches 170 GFLOP/s, at 64 environments (docs/performance.md): a share of that peak
+# is what compares machines.
+PEERS = {
+    "mpe-spread-3ag": ("JaxMARL mappo_rnn", 3390.0),
+    "rware-tiny-2ag": ("Mava rec_mappo", 2050.0),
+}
 PEER_PEAK = 170.0
 
 
 def flops_per_step(spec: EnvSpec, shape: RunShape) -> float:
-    """Multiply-adds of an environment step: each row once in the rollout, three times in each epoch."""
+    """Multiply-adds of an environment step: each row once in the rollout, three times in each
+    epoch.
+    """
     h = shape.hidden_size
 
     def row(num_inputs: int, num_outputs: int) -> float:
@@ -68,21 +75,28 @@ def phases(task: str, shape: RunShape) -> dict[str, float]:
 
     def total(part):
         def summed(params, groups):  # everything is used, so that nothing is left out
-            leaves = [x for x in jax.tree.leaves(part(params, groups)) if jnp.issubdtype(x.dtype, jnp.floating)]
+            leaves = [
+                x
+                for x in jax.tree.leaves(part(params, groups))
+                if jnp.issubdtype(x.dtype, jnp.floating)
+            ]
             return jax.lax.psum(sum(x.sum() for x in leaves), "group")
 
         spread = jax.jit(learner.spread(summed, (P("seed"), P("seed", "group")), P("seed")))
         return best_seconds(lambda: spread(state.params, state.groups))
 
     result = {"rollout": total(collect), "values and advantages": total(estimate)}
-    return result | {"gradient steps": shape.steps_per_update / steps_per_second(task, shape, jax.devices())}
+    return result | {
+        "gradient steps": shape.steps_per_update / steps_per_second(task, shape, jax.devices())
+    }
 
 
 def main() -> None:
     peak = peak_gflops()
     print(f"matrix multiplication: {peak:.0f} GFLOP/s on {len(jax.devices())} devices")
     print(
-        f"{'task':16} {'envs':>5} {'devices':>7} {'steps/s':>9} {'GFLOP/s':>8} {'of peak':>8}  against a peer's share"
+        f"{'task':16} {'envs':>5} {'devices':>7} {'steps/s':>9} {'GFLOP/s':>8} {'of peak':>8}  "
+        f"against a peer's share"
     )
     for task in PEERS:
         for num_envs in (64, 256):
@@ -94,8 +108,10 @@ def main() -> None:
                 name, peer = PEERS[task]
                 peer_share = peer * work / 1e9 / PEER_PEAK
                 print(
-                    f"{task:16} {num_envs:5} {num_devices:7} {speed:9,.0f} {speed * work / 1e9:8.0f} {share:8.0%}  "
-                    f"{share / peer_share:.2f} x {name} ({peer:,.0f} steps/s at 64), {speed / peer:.2f} x in steps/s",
+                    f"{task:16} {num_envs:5} {num_devices:7} {speed:9,.0f} "
+                    f"{speed * work / 1e9:8.0f} {share:8.0%}  "
+                    f"{share / peer_share:.2f} x {name} ({peer:,.0f} steps/s at 64), "
+                    f"{speed / peer:.2f} x in steps/s",
                     flush=True,
                 )
     before = 0.0
@@ -106,4 +122,7 @@ def main() -> None:
         print(f"  {name:22} {1e3 * (until - before):7.0f} ms {(until - before) / whole:5.0%}")
         before = until
     peak_after = peak_gflops()
-    print(f"matrix multiplication again: {peak_after:.0f} GFLOP/s ({peak_after / peak:.2f} x: 1 on a quiet machine)")
+    print(
+        f"matrix multiplication again: {peak_after:.0f} GFLOP/s ({peak_after / peak:.2f} x: 1 on a "
+        f"quiet machine)"
+    )

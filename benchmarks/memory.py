@@ -1,4 +1,6 @@
-"""Memory does not grow with the length of a run: resident size and live arrays after few and after many updates."""
+"""Memory does not grow with the length of a run: resident size and live arrays after few and after
+many updates.
+"""
 
 import resource
 from pathlib import Path
@@ -19,13 +21,20 @@ def resident_mb() -> float:
 
 
 def main() -> None:
-    shape = RunShape(num_envs=16, rollout_length=32, num_epochs=1, num_minibatches=2, hidden_size=32)
-    config = RunConfig("mpe-spread-3ag", steps=2000 * shape.steps_per_update, num_evaluations=2, shape=shape)
+    shape = RunShape(
+        num_envs=16, rollout_length=32, num_epochs=1, num_minibatches=2, hidden_size=32
+    )
+    config = RunConfig(
+        "mpe-spread-3ag", steps=2000 * shape.steps_per_update, num_evaluations=2, shape=shape
+    )
     learner = make_learner(make(config.task), config, 1)
     seen = {}
     for event in train(learner, config, [0]):
         if isinstance(event, Updated) and event.update in (200, 1999):
             seen[event.update] = (resident_mb(), len(jax.live_arrays()))
     (early, arrays_early), (late, arrays_late) = seen[200], seen[1999]
-    print(f"resident: {early:.0f} MB after 200 updates, {late:.0f} MB after 1,999 ({late / early:.2f} x)")
+    print(
+        f"resident: {early:.0f} MB after 200 updates, {late:.0f} MB after 1,999 "
+        f"({late / early:.2f} x)"
+    )
     print(f"live arrays: {arrays_early} and {arrays_late}")

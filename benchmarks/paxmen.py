@@ -1,4 +1,5 @@
-"""PaxMen, 256 environments, random actions, episode starts included: steps per second on one and on two devices.
+"""PaxMen, 256 environments, random actions, episode starts included: steps per second on one and on
+two devices.
 
 Beside it the NumPy model of the tests, one environment in a loop.
 """
@@ -16,11 +17,17 @@ from tests.envs.paxmen.reference import Reference
 
 NUM_ENVS = 256
 NUM_STEPS = 256
-BARS = {"paxmen-4a": 500_000, "paxmen-5a": 250_000, "paxmen-6a": 250_000}  # steps per second on two cores
+BARS = {
+    "paxmen-4a": 500_000,
+    "paxmen-5a": 250_000,
+    "paxmen-6a": 250_000,
+}  # steps per second on two cores
 
 
 def random_moves(key: Key, observation: Observation) -> jax.Array:
-    return jax.random.randint(key, observation.local.shape[:2], 0, observation.legal.shape[-1], jnp.int32)
+    return jax.random.randint(
+        key, observation.local.shape[:2], 0, observation.legal.shape[-1], jnp.int32
+    )
 
 
 def slow_steps_per_second(num_agents: int, num_episodes: int = 2) -> float:
@@ -42,10 +49,15 @@ def slow_steps_per_second(num_agents: int, num_episodes: int = 2) -> float:
 def main() -> None:
     num_devices = min(2, len(jax.devices()))
     print(f"{NUM_ENVS} environments, random actions, episode starts included; steps/s")
-    print(f"{'task':10} {'NumPy':>8} {'1 device':>11} {num_devices:9} devices {'bar':>9} {'of bar':>7} {'of NumPy':>9}")
+    print(
+        f"{'task':10} {'NumPy':>8} {'1 device':>11} {num_devices:9} devices {'bar':>9} "
+        f"{'of bar':>7} {'of NumPy':>9}"
+    )
     for task, bar in BARS.items():
         env = make(task, agent_ids=False)
         slow = max(slow_steps_per_second(env.spec.num_agents) for _ in range(3))
-        one, several = (steps_per_second(env, random_moves, NUM_ENVS, NUM_STEPS, n) for n in (1, num_devices))
+        one, several = (
+            steps_per_second(env, random_moves, NUM_ENVS, NUM_STEPS, n) for n in (1, num_devices)
+        )
         speeds = f"{slow:8,.0f} {one:11,.0f} {several:17,.0f} {bar:9,}"
         print(f"{task:10} {speeds} {several / bar:6.2f}x {several / slow:8.0f}x", flush=True)

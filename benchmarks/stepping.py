@@ -1,4 +1,6 @@
-"""Many environments stepped in one program, episode starts from a pool included; everything they give is used."""
+"""Many environments stepped in one program, episode starts from a pool included; everything they
+give is used.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -33,7 +35,9 @@ def play(env: Env, act: Act, num_envs: int, num_steps: int, key: Key) -> jax.Arr
     reset_key, starts_key, steps_key = jax.random.split(key, 3)
     state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, num_envs))
     starts = make_starts(env, starts_key, pool_size(env.spec, num_envs, num_steps))
-    return jax.lax.scan(step, (state, observation, starts), jax.random.split(steps_key, num_steps))[1].sum()
+    return jax.lax.scan(step, (state, observation, starts), jax.random.split(steps_key, num_steps))[
+        1
+    ].sum()
 
 
 def steps_per_second(env: Env, act: Act, num_envs: int, num_steps: int, num_devices: int) -> float:
@@ -41,7 +45,9 @@ def steps_per_second(env: Env, act: Act, num_envs: int, num_steps: int, num_devi
     mesh = Mesh(np.array(jax.devices()[:num_devices]), ("device",))
     one = partial(play, env, act, num_envs // num_devices, num_steps)
     row = P("device")
-    shared = jax.shard_map(lambda keys: one(keys[0])[None], mesh=mesh, in_specs=row, out_specs=row, check_vma=False)
+    shared = jax.shard_map(
+        lambda keys: one(keys[0])[None], mesh=mesh, in_specs=row, out_specs=row, check_vma=False
+    )
     run = jax.jit(shared)
     keys = jax.random.split(jax.random.key(0), num_devices)
     return num_envs * num_steps / best_seconds(lambda: run(keys), 8)

@@ -1,17 +1,21 @@
-"""Settings that every test runs under: two CPU devices, strict shapes, a shared compilation cache."""
+"""Settings that every test runs under: two CPU devices, strict shapes, a shared compilation
+cache.
+"""
 
 import jax
 import pytest
 
 from ratiosym.learning.devices import start_jax
-from tests import runs
+from tests import example_runs as runs
 
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
-start_jax()  # as the command line does, so that processes which tests start find their programs compiled
+# as the command line does, so that processes which tests start find their programs compiled
+start_jax()
 
 
-MANY_MAPS = 20_000  # pieces of memory; a process may have 65,530 (vm.max_map_count), an update program takes 2,400
+# pieces of memory; a process may have 65,530 (vm.max_map_count), an update program takes 2,400
+MANY_MAPS = 20_000
 
 
 @pytest.fixture(scope="module", autouse=True)

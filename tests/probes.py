@@ -12,7 +12,9 @@ from ratiosym.types import Continuous, Discrete, EnvSpec, Key, Observation, Step
 
 @dataclass(frozen=True)
 class ConstantReward:
-    """Episodes of one step with reward 1, whatever is done. Known answer: value and return are 1."""
+    """Episodes of one step with reward 1, whatever is done. Known answer: value and return are
+    1.
+    """
 
     num_agents: int = 1
 
@@ -23,8 +25,12 @@ class ConstantReward:
     def reset(self, key: Key) -> tuple[Int[Array, ""], Observation]:
         return jnp.int32(0), self._observation()
 
-    def step(self, key: Key, state: Int[Array, ""], action: Int[Array, "A"]) -> tuple[Int[Array, ""], Step]:
-        return state + 1, _step(self._observation(), jnp.ones(self.num_agents), terminated=jnp.array(True))
+    def step(
+        self, key: Key, state: Int[Array, ""], action: Int[Array, "A"]
+    ) -> tuple[Int[Array, ""], Step]:
+        return state + 1, _step(
+            self._observation(), jnp.ones(self.num_agents), terminated=jnp.array(True)
+        )
 
     def _observation(self) -> Observation:
         return _observation(jnp.ones((self.num_agents, 1)), jnp.ones(1), num_actions=2)
@@ -37,12 +43,13 @@ class RecallState(NamedTuple):
 
 @dataclass(frozen=True)
 class Recall:
-    """Memory: each agent sees a bit of its own (-1 or +1), then ``num_blank`` zeros; the last answer counts.
+    """Memory: each agent sees a bit of its own (-1 or +1), then ``num_blank`` zeros; the last
+    answer counts.
 
-    The reward is 1 for an agent whose action in the last step is its bit (0 for -1, 1 for +1), else 0, and 0
-    in all steps before. The critic sees the bits and the time.
-    Known answer: with memory the mean return goes to 1. Without it the last observation is 0 whatever the
-    bit was, and no policy does better than 0.5.
+    The reward is 1 for an agent whose action in the last step is its bit (0 for -1, 1 for +1), else
+    0, and 0 in all steps before. The critic sees the bits and the time. Known answer: with memory
+    the mean return goes to 1. Without it the last observation is 0 whatever the bit was, and no
+    policy does better than 0.5.
     """
 
     num_blank: int = 2
@@ -51,14 +58,18 @@ class Recall:
     @property
     def spec(self) -> EnvSpec:
         length = self.num_blank + 1
-        return EnvSpec("recall", self.num_agents, 1, self.num_agents + 1, Discrete(2), time_limit=length)
+        return EnvSpec(
+            "recall", self.num_agents, 1, self.num_agents + 1, Discrete(2), time_limit=length
+        )
 
     def reset(self, key: Key) -> tuple[RecallState, Observation]:
         bit = jax.random.bernoulli(key, shape=(self.num_agents,)).astype(jnp.int32)
         state = RecallState(jnp.int32(0), bit)
         return state, self._observation(state)
 
-    def step(self, key: Key, state: RecallState, action: Int[Array, "A"]) -> tuple[RecallState, Step]:
+    def step(
+        self, key: Key, state: RecallState, action: Int[Array, "A"]
+    ) -> tuple[RecallState, Step]:
         is_last = state.time == self.num_blank
         reward = jnp.where(is_last & (action == state.bit), 1.0, 0.0)
         state = state._replace(time=state.time + 1)
@@ -73,10 +84,12 @@ class Recall:
 
 @dataclass(frozen=True)
 class Matching:
-    """Two agents see one cue (-1 or +1) and must both choose its action: 1 for -1, 2 for +1. One step.
+    """Two agents see one cue (-1 or +1) and must both choose its action: 1 for -1, 2 for +1. One
+    step.
 
-    Both get 1 if both are right, else 0; action 0 is never legal, and both get -1 if any agent takes it.
-    Known answer: the return goes to 1. Uniform over the legal actions it is 0.25, over all actions -4/9.
+    Both get 1 if both are right, else 0; action 0 is never legal, and both get -1 if any agent
+    takes it. Known answer: the return goes to 1. Uniform over the legal actions it is 0.25, over
+    all actions -4/9.
     """
 
     @property
@@ -87,10 +100,14 @@ class Matching:
         state = jax.random.bernoulli(key).astype(jnp.int32)
         return state, self._observation(state)
 
-    def step(self, key: Key, state: Int[Array, ""], action: Int[Array, "A"]) -> tuple[Int[Array, ""], Step]:
+    def step(
+        self, key: Key, state: Int[Array, ""], action: Int[Array, "A"]
+    ) -> tuple[Int[Array, ""], Step]:
         is_right, is_illegal = jnp.all(action == state + 1), jnp.any(action == 0)
         reward = jnp.where(is_illegal, -1.0, jnp.where(is_right, 1.0, 0.0))
-        return state, _step(self._observation(state), jnp.full(2, reward), terminated=jnp.array(True))
+        return state, _step(
+            self._observation(state), jnp.full(2, reward), terminated=jnp.array(True)
+        )
 
     def _observation(self, state: Int[Array, ""]) -> Observation:
         cue = 2.0 * state - 1.0
@@ -116,7 +133,9 @@ class Target:
         target = jax.random.uniform(key, (self.num_agents,), minval=-0.8, maxval=0.8)
         return target, self._observation(target)
 
-    def step(self, key: Key, state: Float[Array, "A"], action: Float[Array, "A 1"]) -> tuple[Float[Array, "A"], Step]:
+    def step(
+        self, key: Key, state: Float[Array, "A"], action: Float[Array, "A 1"]
+    ) -> tuple[Float[Array, "A"], Step]:
         reward = -jnp.square(action[:, 0] - state)
         return state, _step(self._observation(state), reward, terminated=jnp.array(True))
 
@@ -133,12 +152,12 @@ class CounterState(NamedTuple):
 class Counter:
     """Counts its steps; nothing that is done matters. For tests of rollouts, starts and ends.
 
-    The key of ``reset`` draws an episode id in 0..999, and the id gives the length,
-    ``lengths[id % len(lengths)]``. Each agent sees (time, id, its index), the critic (time, id), where time
-    is 0 at the start. The reward for the step that raises time to t is t. The last step truncates if
-    ``truncates``, else terminates.
-    Known answer: an episode of length L gives L observations with time 0..L-1 before its actions, then a last
-    one with time L, and the return L (L + 1) / 2. Metrics: ``time`` and ``episode`` as in the observation.
+    The key of ``reset`` draws an episode id in 0..999, and the id gives the length, ``lengths[id %
+    len(lengths)]``. Each agent sees (time, id, its index), the critic (time, id), where time is 0
+    at the start. The reward for the step that raises time to t is t. The last step truncates if
+    ``truncates``, else terminates. Known answer: an episode of length L gives L observations with
+    time 0..L-1 before its actions, then a last one with time L, and the return L (L + 1) / 2.
+    Metrics: ``time`` and ``episode`` as in the observation.
     """
 
     lengths: tuple[int, ...] = (3, 5)
@@ -148,13 +167,17 @@ class Counter:
     @property
     def spec(self) -> EnvSpec:
         limit, metrics = max(self.lengths), ("time", "episode")
-        return EnvSpec("counter", self.num_agents, 3, 2, Discrete(2), time_limit=limit, metrics=metrics)
+        return EnvSpec(
+            "counter", self.num_agents, 3, 2, Discrete(2), time_limit=limit, metrics=metrics
+        )
 
     def reset(self, key: Key) -> tuple[CounterState, Observation]:
         state = CounterState(jnp.int32(0), jax.random.randint(key, (), 0, 1000))
         return state, self._observation(state)
 
-    def step(self, key: Key, state: CounterState, action: Int[Array, "A"]) -> tuple[CounterState, Step]:
+    def step(
+        self, key: Key, state: CounterState, action: Int[Array, "A"]
+    ) -> tuple[CounterState, Step]:
         state = state._replace(time=state.time + 1)
         is_last = state.time >= jnp.array(self.lengths)[state.episode % len(self.lengths)]
         observation = self._observation(state)
@@ -177,9 +200,11 @@ class Counter:
 
 @dataclass(frozen=True)
 class Broken:
-    """Breaks: the reward is 1 for ``num_good`` steps and NaN ever after. Its episodes do not end in practice.
+    """Breaks: the reward is 1 for ``num_good`` steps and NaN ever after. Its episodes do not end in
+    practice.
 
-    Known answer: a learner must notice in the first update whose rollout reaches step ``num_good + 1``.
+    Known answer: a learner must notice in the first update whose rollout reaches step ``num_good +
+    1``.
     """
 
     num_good: int
@@ -192,17 +217,23 @@ class Broken:
     def reset(self, key: Key) -> tuple[Int[Array, ""], Observation]:
         return jnp.int32(0), self._observation()
 
-    def step(self, key: Key, state: Int[Array, ""], action: Int[Array, "A"]) -> tuple[Int[Array, ""], Step]:
+    def step(
+        self, key: Key, state: Int[Array, ""], action: Int[Array, "A"]
+    ) -> tuple[Int[Array, ""], Step]:
         reward = jnp.where(state < self.num_good, 1.0, jnp.nan)
         state = state + 1
         truncated = state >= self.spec.time_limit
-        return state, _step(self._observation(), jnp.full(self.num_agents, reward), truncated=truncated)
+        return state, _step(
+            self._observation(), jnp.full(self.num_agents, reward), truncated=truncated
+        )
 
     def _observation(self) -> Observation:
         return _observation(jnp.ones((self.num_agents, 1)), jnp.ones(1), num_actions=2)
 
 
-def _observation(local: Float[Array, "A F"], state: Float[Array, "S"], num_actions: int) -> Observation:
+def _observation(
+    local: Float[Array, "A F"], state: Float[Array, "S"], num_actions: int
+) -> Observation:
     num_agents = local.shape[0]
     legal = jnp.ones((num_agents, num_actions), bool)
     return Observation(local, legal, active=jnp.ones(num_agents, bool), state=state)

@@ -1,4 +1,6 @@
-"""What results/ holds: a study whose files are what its runs give, and the trials that shipped settings come from."""
+"""What results/ holds: a study whose files are what its runs give, and the trials that shipped
+settings come from.
+"""
 
 import csv
 from pathlib import Path
@@ -6,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ratiosym.experiments import tuned
-from ratiosym.experiments.records import read_json
 from ratiosym.report.analysis import analyse
 from ratiosym.report.export import to_csv, to_marl_eval
 from ratiosym.report.results import load
 from ratiosym.report.tables import make_tables, to_latex, to_markdown
+from ratiosym.runs.files import read_json
 
 RESULTS = Path(__file__).parents[1] / "results"
 STUDY = RESULTS / "first-results"
@@ -55,7 +57,11 @@ def test_its_numbers_are_those_of_its_runs(found):
 def test_the_text_shows_its_tables():
     text = (RESULTS / "README.md").read_text()
     for name in ("table1", "improvement", "tasks"):
-        rows = [line for line in (STUDY / "report-files" / f"{name}.md").read_text().splitlines() if line[:1] == "|"]
+        rows = [
+            line
+            for line in (STUDY / "report-files" / f"{name}.md").read_text().splitlines()
+            if line[:1] == "|"
+        ]
         assert len(rows) > 2
         assert "\n".join(rows) in text, name
 
@@ -73,7 +79,9 @@ def test_shipped_settings_are_the_best_trial(task, objective):
     entry = tuned.TUNED[task][objective]
     with open(RESULTS / "tuning" / task / objective / "trials.csv") as file:
         rows = list(csv.DictReader(file))
-    best = max((row for row in rows if row["state"] == "complete"), key=lambda row: float(row["value"]))
+    best = max(
+        (row for row in rows if row["state"] == "complete"), key=lambda row: float(row["value"])
+    )
     assert (int(best["trial"]), float(best["value"])) == (entry["trial"], entry["value"])
     assert {name: float(best[name]) for name in entry["options"]} == entry["options"]
     assert {seed: float(best[f"seed-{seed}"]) for seed in entry["seeds"]} == entry["seeds"]

@@ -1,4 +1,6 @@
-"""The seven objectives against the paper's formulas, rewritten here in float64 and in the ratio itself."""
+"""The seven objectives against the paper's formulas, rewritten here in float64 and in the ratio
+itself.
+"""
 
 import dataclasses
 import math
@@ -30,7 +32,7 @@ from ratiosym.objectives import (
     target_ratio,
 )
 
-# ----------------------------------------------------------------- the paper, for one ratio r and advantage A
+# ------------------------------------------------------- the paper, for one ratio r and advantage A
 
 
 def paper_mars(r, A, B_lower, B_upper):
@@ -105,11 +107,15 @@ SETTINGS = {
     "mappo": [{"epsilon": e} for e in (0.05, 0.1, 0.2)],
     "maspo": [{"epsilon": e} for e in (0.05, 0.1, 0.2)],
 } | {
-    name: [{"epsilon_lower": a, "epsilon_upper": b} for a, b in ((0.05, 0.05), (0.5, 0.2), (0.9, 9.0))]
+    name: [
+        {"epsilon_lower": a, "epsilon_upper": b} for a, b in ((0.05, 0.05), (0.5, 0.2), (0.9, 9.0))
+    ]
     for name in ("mappo-asymmetric", "maspo-asymmetric")
 }
 CASES = [(name, parameters) for name in SETTINGS for parameters in SETTINGS[name]]
-SOFT_CASES = [(name, parameters) for name, parameters in CASES if OBJECTIVES[name].surrogate is not clipped]
+SOFT_CASES = [
+    (name, parameters) for name, parameters in CASES if OBJECTIVES[name].surrogate is not clipped
+]
 
 
 def case_id(value):
@@ -147,7 +153,7 @@ def test_there_are_seven_objectives():
     assert len({(o.surrogate, o.targets) for o in OBJECTIVES.values()}) == 7
 
 
-# ------------------------------------------------------------------------------------- value and gradient
+# ------------------------------------------------------------------------------- value and gradient
 
 
 @every_case(CASES)
@@ -159,7 +165,9 @@ def test_value_is_the_papers_formula(name, parameters):
     with jax.enable_x64(True):
         exact = value_of(objective.surrogate, jnp.asarray(u), jnp.asarray(A), bounds)
     np.testing.assert_allclose(exact, expected, rtol=1e-11, atol=1e-11)
-    single = value_of(objective.surrogate, jnp.asarray(u, jnp.float32), jnp.asarray(A, jnp.float32), bounds)
+    single = value_of(
+        objective.surrogate, jnp.asarray(u, jnp.float32), jnp.asarray(A, jnp.float32), bounds
+    )
     assert single.dtype == jnp.float32
     assert single.shape == u.shape
     np.testing.assert_allclose(single, expected, rtol=3e-5, atol=3e-5)
@@ -173,7 +181,9 @@ def test_gradient_is_finite_and_the_papers_from_minus_40_to_40(name, parameters)
     r = np.exp(u.astype(np.float64))
     expected, size = np.vectorize(lambda r, a: PAPER_GRADIENT[name](r, a, **parameters))(r, A)
     bounds = objective.bounds(**parameters)
-    gradient = gradient_in_log_ratio(objective.surrogate, jnp.asarray(u), jnp.asarray(A, jnp.float32), bounds)
+    gradient = gradient_in_log_ratio(
+        objective.surrogate, jnp.asarray(u), jnp.asarray(A, jnp.float32), bounds
+    )
     assert np.isfinite(gradient).all()
     error = np.abs(np.asarray(gradient, np.float64) - r * expected)
     assert (error <= 2e-5 * r * size).all()
@@ -194,7 +204,9 @@ def test_mappo_has_no_gradient_exactly_beyond_the_target_in_the_improving_direct
     for name in ("mappo", "mappo-asymmetric"):
         for parameters in SETTINGS[name]:
             bounds = OBJECTIVES[name].bounds(**parameters)
-            r = np.concatenate([np.linspace(0.003, 12.0, 999), [bounds.lower - 1e-4, bounds.lower + 1e-4]])
+            r = np.concatenate(
+                [np.linspace(0.003, 12.0, 999), [bounds.lower - 1e-4, bounds.lower + 1e-4]]
+            )
             r = np.append(r, [bounds.upper - 1e-4, bounds.upper + 1e-4])
             for A in (0.7, -0.7):
                 expected = [PAPER_GRADIENT[name](x, A, **parameters)[0] for x in r]
@@ -219,11 +231,17 @@ def test_the_others_have_no_such_region(name, parameters):
 def test_without_advantage_there_is_no_value_and_no_gradient(name, parameters):
     objective = OBJECTIVES[name]
     bounds = objective.bounds(**parameters)
-    u = jnp.array([0.0, 1.0, -40.0, 40.0, 88.0, -88.0, 120.0, -120.0, 1e9, -1e9, jnp.inf, -jnp.inf, jnp.nan])
+    u = jnp.array(
+        [0.0, 1.0, -40.0, 40.0, 88.0, -88.0, 120.0, -120.0, 1e9, -1e9, jnp.inf, -jnp.inf, jnp.nan]
+    )
     for zero in (0.0, -0.0):
         A = jnp.full(u.shape, zero)
-        np.testing.assert_array_equal(value_of(objective.surrogate, u, A, bounds), np.zeros(u.shape))
-        np.testing.assert_array_equal(gradient_in_log_ratio(objective.surrogate, u, A, bounds), np.zeros(u.shape))
+        np.testing.assert_array_equal(
+            value_of(objective.surrogate, u, A, bounds), np.zeros(u.shape)
+        )
+        np.testing.assert_array_equal(
+            gradient_in_log_ratio(objective.surrogate, u, A, bounds), np.zeros(u.shape)
+        )
 
 
 def test_barrier_keeps_its_gradient_where_the_reciprocal_of_the_ratio_would_be_lost():
@@ -241,7 +259,7 @@ def test_near_one_the_penalty_loses_no_digits():
     np.testing.assert_allclose(psi_mars(jnp.asarray(u)), exact, rtol=1e-5)
 
 
-# --------------------------------------------------------------------------------- the paper's propositions
+# ------------------------------------------------------------------------- the paper's propositions
 
 advantages = st.one_of(st.floats(0.01, 50.0), st.floats(-50.0, -0.01))
 lower_targets = st.floats(0.05, 0.97)
@@ -271,11 +289,15 @@ def test_additive_penalty_is_finite_at_extinction_and_the_symmetric_one_is_not()
 @quick
 @given(advantages, lower_targets, upper_targets, st.floats(1.0, 1e4), st.floats(0.01, 0.9))
 def test_proposition_3_1_barrier_against_extinction(A, lower, upper, height, nearness):
-    """For any height, below some ratio the surrogate is under −height and its ratio-gradient over +height."""
+    """For any height, below some ratio the surrogate is under −height and its ratio-gradient over
+    +height.
+    """
     target = upper if A >= 0 else lower
     alpha = A / (1 - target**-2)
     assert alpha > 0
-    r = nearness * min(alpha / (height + 3 * alpha + abs(A)), math.sqrt(alpha / (height + abs(A) + alpha)))
+    r = nearness * min(
+        alpha / (height + 3 * alpha + abs(A)), math.sqrt(alpha / (height + abs(A) + alpha))
+    )
     u = jnp.array([math.log(r)], jnp.float32)
     bounds = Bounds(jnp.float32(lower), jnp.float32(upper))
     assert value_of(barrier, u, jnp.array([A], jnp.float32), bounds)[0] < -height
@@ -294,7 +316,7 @@ def test_proposition_3_2_no_gradient_truncation(A, lower, upper, below, above):
     assert up > 0 > down
 
 
-# ------------------------------------------------------------------------------------------ target ratios
+# ------------------------------------------------------------------------------------ target ratios
 
 
 def test_choices_of_targets():
@@ -320,12 +342,16 @@ def test_maspo_in_epsilon_is_maspo_in_targets():
 
 
 def test_ablation_is_fair():
-    """The asymmetric baselines and MARS search the same targets: what differs is the surrogate alone."""
+    """The asymmetric baselines and MARS search the same targets: what differs is the surrogate
+    alone.
+    """
     B_lower = (0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)
     B_upper = (1.05, 1.1, 1.2, 2.0, 4.0, 6.0, 8.0, 10.0)
     epsilon_lower = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
     epsilon_upper = (0.05, 0.1, 0.2, 1.0, 3.0, 5.0, 7.0, 9.0)
-    mars, mappo, maspo = (OBJECTIVES[name] for name in ("mars", "mappo-asymmetric", "maspo-asymmetric"))
+    mars, mappo, maspo = (
+        OBJECTIVES[name] for name in ("mars", "mappo-asymmetric", "maspo-asymmetric")
+    )
     for e_lower, b_lower in zip(epsilon_lower, B_lower, strict=True):
         for e_upper, b_upper in zip(epsilon_upper, B_upper, strict=True):
             bounds = mars.bounds(b_lower=1 - e_lower, b_upper=1 + e_upper)
@@ -358,10 +384,12 @@ def test_bounds_may_be_mapped_over():
     for surrogate in (clipped, quadratic, barrier):
         mapped = jax.jit(jax.vmap(surrogate, (None, None, 0)))(u, A, Bounds(lower, upper))
         for i in range(2):
-            np.testing.assert_allclose(mapped[i], value_of(surrogate, u, A, Bounds(lower[i], upper[i])), rtol=1e-6)
+            np.testing.assert_allclose(
+                mapped[i], value_of(surrogate, u, A, Bounds(lower[i], upper[i])), rtol=1e-6
+            )
 
 
-# -------------------------------------------------------------------------------------------- wrong input
+# -------------------------------------------------------------------------------------- wrong input
 
 
 @pytest.mark.parametrize(
@@ -400,12 +428,16 @@ def test_value_out_of_range_is_refused(name, parameters):
 
 def test_limits_differ_where_the_targets_do():
     assert OBJECTIVES["mars-multiplicative"].bounds(b=2.5) == Bounds(0.4, 2.5)
-    assert OBJECTIVES["mappo-asymmetric"].bounds(epsilon_lower=0.5, epsilon_upper=9.0) == Bounds(0.5, 10.0)
+    assert OBJECTIVES["mappo-asymmetric"].bounds(epsilon_lower=0.5, epsilon_upper=9.0) == Bounds(
+        0.5, 10.0
+    )
     with pytest.raises(ValueError, match="above 1 and below 2"):
         OBJECTIVES["mars-additive"].bounds(b=2.5)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"b_lower": 0.8}, {"b_lower": 0.8, "b_upper": 1.2, "epsilon": 0.2}])
+@pytest.mark.parametrize(
+    "parameters", [{}, {"b_lower": 0.8}, {"b_lower": 0.8, "b_upper": 1.2, "epsilon": 0.2}]
+)
 def test_wrong_names_of_parameters_are_refused(parameters):
     message = r"'mars' got the parameters .* takes exactly 'b_lower', 'b_upper'\. .*b_upper=1\.2\."
     with pytest.raises(ValueError, match=message) as e:
@@ -424,7 +456,9 @@ def test_defaults_are_allowed(name):
         OBJECTIVES[name].name = "other"
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("mrs", "mars"), ("MASPO", "maspo"), ("mars-aditive", "mars-additive")])
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("mrs", "mars"), ("MASPO", "maspo"), ("mars-aditive", "mars-additive")]
+)
 def test_unknown_objective_names_the_closest(typed, meant):
     message = rf"^Unknown objective '{typed}'\. Closest: '{meant}'\. Choose one of: "
     with pytest.raises(ValueError, match=message) as e:
@@ -433,11 +467,13 @@ def test_unknown_objective_names_the_closest(typed, meant):
 
 
 def test_unknown_objective_far_from_all_names_none():
-    with pytest.raises(ValueError, match=r"^Unknown objective 'zzz'\. Choose one of: mars, mappo, "):
+    with pytest.raises(
+        ValueError, match=r"^Unknown objective 'zzz'\. Choose one of: mars, mappo, "
+    ):
         get_objective("zzz")
 
 
-# -------------------------------------------------------------------------------------------- diagnostics
+# -------------------------------------------------------------------------------------- diagnostics
 
 
 def expect_diagnostics(found, u, A, bounds):
@@ -470,7 +506,9 @@ def test_diagnostics_are_numpys(kind):
 def test_diagnostics_map_and_handle_one_sample_or_none():
     u = jnp.array([[0.5, -0.5, 3.0], [0.5, -0.5, 3.0], [0.5, -0.5, 3.0]])
     weight = jnp.array([[0, 1, 0], [0, 0, 0], [1, 1, 0]])
-    found = jax.jit(jax.vmap(ratio_diagnostics, (0, 0, None, 0)))(u, -jnp.ones((3, 3)), Bounds(0.8, 1.2), weight)
+    found = jax.jit(jax.vmap(ratio_diagnostics, (0, 0, None, 0)))(
+        u, -jnp.ones((3, 3)), Bounds(0.8, 1.2), weight
+    )
     one, e = math.exp(-0.5), math.exp(0.5)
     np.testing.assert_allclose(found.minimum, [one, 1, one], rtol=1e-6)
     np.testing.assert_allclose(found.maximum, [one, 1, e], rtol=1e-6)

@@ -11,11 +11,20 @@ import pytest
 
 import ratiosym
 from ratiosym import objectives
-from tests.runs import STEPS, TASK, environment
+from tests.example_runs import STEPS, TASK, environment
 
 
 def test_the_names_of_the_package():
-    expected = {"InputError", "Policy", "evaluate", "load_policy", "make", "objectives", "resume", "train"}
+    expected = {
+        "InputError",
+        "Policy",
+        "evaluate",
+        "load_policy",
+        "make",
+        "objectives",
+        "resume",
+        "train",
+    }
     assert set(ratiosym.__all__) == expected
     assert all(hasattr(ratiosym, name) for name in expected)
     assert re.fullmatch(r"\d+\.\d+\.\d+", ratiosym.__version__)
@@ -47,7 +56,9 @@ def test_the_docstring_works_as_it_stands(tmp_path, monkeypatch):
 
 def test_errors_are_value_errors_that_say_what_to_do():
     assert issubclass(ratiosym.InputError, ValueError)
-    with pytest.raises(ratiosym.InputError, match=r"Unknown task 'mpe-spread-4ag'.*List all with 'ratiosym tasks'"):
+    with pytest.raises(
+        ratiosym.InputError, match=r"Unknown task 'mpe-spread-4ag'.*List all with 'ratiosym tasks'"
+    ):
         ratiosym.make("mpe-spread-4ag")
     with pytest.raises(ratiosym.InputError, match="Unknown option 'lr'"):
         ratiosym.train(TASK, lr=1)
@@ -55,7 +66,9 @@ def test_errors_are_value_errors_that_say_what_to_do():
 
 @pytest.mark.parametrize("name", objectives.OBJECTIVES)
 def test_objectives_alone_in_a_loop_of_ones_own(name):
-    """A softmax policy over three actions with plain arrays: a good action comes to its target and stays there."""
+    """A softmax policy over three actions with plain arrays: a good action comes to its target and
+    stays there.
+    """
     objective = objectives.get_objective(name)
     bounds = objective.bounds(**objective.parameters)
     logits = jnp.zeros(3)
@@ -76,21 +89,28 @@ def test_objectives_alone_in_a_loop_of_ones_own(name):
         logits = step(logits)
     ratio = np.exp(jax.nn.log_softmax(logits)[0] - old[0])
     np.testing.assert_allclose(ratio, bounds.upper, rtol=0.02)
-    diagnostics = objectives.ratio_diagnostics(jax.nn.log_softmax(logits)[action] - old, advantage, bounds)
+    diagnostics = objectives.ratio_diagnostics(
+        jax.nn.log_softmax(logits)[action] - old, advantage, bounds
+    )
     np.testing.assert_allclose(diagnostics.maximum, ratio, rtol=1e-5)
 
 
 def test_objectives_take_numpy_arrays_and_numbers():
     value = objectives.barrier(np.zeros(5), np.ones(5), objectives.Bounds(0.8, 1.2))
     np.testing.assert_allclose(value, np.ones(5), rtol=1e-6)
-    assert objectives.clipped(jnp.log(3.0), jnp.array(2.0), objectives.Bounds(0.8, 1.2)) == pytest.approx(2.4)
+    assert objectives.clipped(
+        jnp.log(3.0), jnp.array(2.0), objectives.Bounds(0.8, 1.2)
+    ) == pytest.approx(2.4)
 
 
 def test_objectives_alone_bring_no_environment_and_no_tracker():
     """Somebody else's loop needs JAX and nothing else of ours."""
     code = (
         "import sys; import ratiosym.objectives as o; print(o.barrier.__name__, "
-        "[m for m in ('jaxmarl', 'tensorboardX', 'wandb', 'matplotlib', 'tyro', 'rich') if m in sys.modules])"
+        "[m for m in ('jaxmarl', 'tensorboardX', 'wandb', 'matplotlib', 'tyro', 'rich') if m in "
+        "sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), timeout=60
+    )
     assert (done.stdout, done.stderr) == ("barrier []\n", "")

@@ -1,19 +1,22 @@
 """The paper: seven ratio objectives, equation by equation, and the ratio diagnostics.
 
-An objective is a surrogate (what is maximised) and a choice of its two target ratios (where it stops):
+An objective is a surrogate (what is maximised) and a choice of its two target ratios (where it
+stops):
 
     surrogate    ``clipped`` (MAPPO), ``quadratic`` (MASPO), ``barrier`` (MARS)
-    targets      ``additive``, ``additive_asymmetric``, ``independent``, ``reciprocal``, ``mirrored``
+    targets      ``additive``, ``additive_asymmetric``, ``independent``, ``reciprocal``,
+    ``mirrored``
 
-Every surrogate sees the same ``Bounds``, so two objectives with equal bounds differ in their geometry alone
-(the paper's ablation-fairness rule). Surrogates are written in the log-ratio u = log r = log π_θ − log π_old
-(Eq. 1), are to be maximised, and give one value for each sample: the mean and the sign are the learner's.
+Every surrogate sees the same ``Bounds``, so two objectives with equal bounds differ in their
+geometry alone (the paper's ablation-fairness rule). Surrogates are written in the log-ratio u = log
+r = log π_θ − log π_old (Eq. 1), are to be maximised, and give one value for each sample: the mean
+and the sign are the learner's.
 """
 
 import difflib
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from numbers import Real
 from typing import NamedTuple
 
@@ -21,19 +24,22 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ratiosym.types import InputError
+from ratiosym.errors import InputError
+from ratiosym.references import load_reference
 
 Scalar = float | Float[Array, ""]
 
 
 class Bounds(NamedTuple):
-    """The two target ratios, 0 < lower < 1 < upper: floats, or traced scalars that vary without compiling."""
+    """The two target ratios, 0 < lower < 1 < upper: floats, or traced scalars that vary without
+    compiling.
+    """
 
     lower: Scalar  # for samples with a negative advantage
     upper: Scalar  # for all others
 
 
-# ---------------------------------------------------------------------------------------------- penalties
+# ---------------------------------------------------------------------------------------- penalties
 
 
 def psi_maspo(log_ratio: Float[Array, "*b"]) -> Float[Array, "*b"]:
@@ -48,8 +54,8 @@ def psi_mars(log_ratio: Float[Array, "*b"]) -> Float[Array, "*b"]:
     """The symmetric penalty: ψ_MARS(r) = r + 1/r − 2  (Eq. 7). It grows without limit as r → 0.
 
     It is the geometric mean of ψ_MASPO(r) and ψ_MASPO(1/r) (Eq. 17), so ψ(r) = ψ(1/r). Computed as
-    (2 sinh(u/2))², the same number: nothing cancels near r = 1, and 1/r is never formed from an r that
-    float32 has already rounded to zero.
+    (2 sinh(u/2))², the same number: nothing cancels near r = 1, and 1/r is never formed from an r
+    that float32 has already rounded to zero.
     """
     return jnp.square(2.0 * jnp.sinh(0.5 * log_ratio))
 
@@ -59,10 +65,12 @@ def target_ratio(advantage: Float[Array, "*b"], bounds: Bounds) -> Float[Array, 
     return jnp.where(advantage >= 0, bounds.upper, bounds.lower)
 
 
-# --------------------------------------------------------------------------------------------- surrogates
+# --------------------------------------------------------------------------------------- surrogates
 
 
-def clipped(log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds: Bounds) -> Float[Array, "*b"]:
+def clipped(
+    log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds: Bounds
+) -> Float[Array, "*b"]:
     """MAPPO's surrogate: no gradient beyond the target in the improving direction (Eq. 4).
 
     L = min(r Â, clip(r, B_lower, B_upper) Â)                                   (Eq. 2)
@@ -73,10 +81,13 @@ def clipped(log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds
     return jnp.minimum(r * advantage, jnp.clip(r, bounds.lower, bounds.upper) * advantage)
 
 
-def quadratic(log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds: Bounds) -> Float[Array, "*b"]:
+def quadratic(
+    log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds: Bounds
+) -> Float[Array, "*b"]:
     """MASPO's surrogate: its maximum over r is at the target, and its value at r = 0 is finite.
 
-    L = r Â − Â / (2 (r_target − 1)) · (r − 1)²                                 (Eq. 3; asymmetric MASPO)
+    L = r Â − Â / (2 (r_target − 1)) · (r − 1)²                                 (Eq. 3; asymmetric
+    MASPO)
 
     With r_target = 1 + sign(Â) ε the weight is |Â| / 2ε, as Eq. 3 writes it.
     """
@@ -85,29 +96,33 @@ def quadratic(log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], boun
     return jnp.exp(u) * advantage - weight * psi_maspo(u)
 
 
-def barrier(log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds: Bounds) -> Float[Array, "*b"]:
+def barrier(
+    log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds: Bounds
+) -> Float[Array, "*b"]:
     """MARS's surrogate: its maximum over r is at the target, and it falls without limit as r → 0.
 
     L = r Â − α (r + 1/r − 2),    α = Â / (1 − r_target⁻²)                      (Eq. 12, Eq. 11)
 
-    α > 0 for either sign of Â ≠ 0. The gradient in u is r Â − α (r − 1/r): it grows like α/r as r → 0
-    (Proposition 3.1) and is zero at the target alone (Proposition 3.2).
+    α > 0 for either sign of Â ≠ 0. The gradient in u is r Â − α (r − 1/r): it grows like α/r as r →
+    0 (Proposition 3.1) and is zero at the target alone (Proposition 3.2).
     """
     u = _at_rest_without_advantage(log_ratio, advantage)
     alpha = advantage / (1.0 - target_ratio(advantage, bounds) ** -2)
     return jnp.exp(u) * advantage - alpha * psi_mars(u)
 
 
-def _at_rest_without_advantage(log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"]) -> Float[Array, "*b"]:
+def _at_rest_without_advantage(
+    log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"]
+) -> Float[Array, "*b"]:
     """The log-ratio, and 0 where Â = 0: such a sample has value 0 and gradient 0 (appendix B.5).
 
-    Multiplying by Â = 0 alone would not do: at a far log-ratio it makes 0 · ∞, in the value or the gradient.
-    So a sample is left out by giving it Â = 0, whatever its log-ratio.
+    Multiplying by Â = 0 alone would not do: at a far log-ratio it makes 0 · ∞, in the value or the
+    gradient. So a sample is left out by giving it Â = 0, whatever its log-ratio.
     """
     return jnp.where(advantage == 0, 0.0, log_ratio)
 
 
-# ------------------------------------------------------------------------------------ the two target ratios
+# ---------------------------------------------------------------------------- the two target ratios
 
 
 def additive(epsilon: Scalar) -> Bounds:
@@ -135,89 +150,163 @@ def mirrored(b: Scalar) -> Bounds:
     return Bounds(2.0 - b, b)
 
 
-# ------------------------------------------------------------------------------------- the seven objectives
+# ----------------------------------------------------------------------------- the seven objectives
 
 Surrogate = Callable[[Float[Array, "*b"], Float[Array, "*b"], Bounds], Float[Array, "*b"]]
 Targets = Callable[..., Bounds]
 
-# Between which numbers a parameter lies, so that 0 < lower < 1 < upper; and how near it may come to them,
-# since a weight divides by r_target − 1 and float32 rounds a target nearer to 1 than 6e-8 to 1.
-_NEAREST = 1e-6
-_LIMITS: dict[Targets, dict[str, tuple[float, float]]] = {
-    additive: {"epsilon": (0, 1)},
-    additive_asymmetric: {"epsilon_lower": (0, 1), "epsilon_upper": (0, math.inf)},
-    independent: {"b_lower": (0, 1), "b_upper": (1, math.inf)},
-    reciprocal: {"b": (1, math.inf)},
-    mirrored: {"b": (1, 2)},
-}
+# How near a parameter may come to its limits. A weight divides by r_target − 1, and float32 rounds
+# a target that is nearer to 1 than 6e-8 to 1.
+NEAREST = 1e-6
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of an objective: a number strictly between ``low`` and ``high``."""
+
+    name: str
+    default: float
+    low: float
+    high: float
+    search: tuple[float, ...]  # the values that tuning tries (appendix D.3.2)
+    help: str = ""
+
+    def check(self, value: float) -> None:
+        """Raise InputError for a value that is not a finite number within the limits."""
+        is_finite = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+        if not (is_finite and self.low + NEAREST <= value <= self.high - NEAREST):
+            below = "" if self.high == math.inf else f" and below {self.high:g}"
+            raise InputError(
+                f"{self.name} is {value!r}; it must be a finite number above {self.low:g}{below} "
+                f"(by at least {NEAREST}), for example {self.default:g}."
+            )
 
 
 @dataclass(frozen=True)
 class Objective:
-    """One of the paper's objectives: a surrogate and how its two target ratios are chosen."""
+    """Everything there is to know about one objective. Command line, tuning and figures read it
+    here.
+    """
 
     name: str
     title: str
     surrogate: Surrogate
-    targets: Targets
-    parameters: dict[str, float] = field(hash=False)  # what ``targets`` takes, with defaults
+    targets: Targets  # from the parameters to the two target ratios
+    parameters: tuple[Parameter, ...]
+    colour: str = "#666666"  # in figures
+
+    @property
+    def defaults(self) -> dict[str, float]:
+        """Every parameter at its default."""
+        return {p.name: p.default for p in self.parameters}
+
+    @property
+    def search_space(self) -> dict[str, tuple[float, ...]]:
+        """The values that tuning tries for each parameter."""
+        return {p.name: p.search for p in self.parameters}
+
+    def resolve(self, given: Mapping[str, float]) -> dict[str, float]:
+        """All parameters: those given, checked, and defaults for the rest."""
+        known = self.defaults
+        for name in given:
+            if name not in known:
+                raise InputError(
+                    f"Objective '{self.name}' has no parameter '{name}'. It takes: {_call(known)}."
+                )
+        values = {**known, **given}
+        for parameter in self.parameters:
+            try:
+                parameter.check(values[parameter.name])
+            except InputError as error:
+                raise InputError(f"Objective '{self.name}': {error}") from None
+        return {name: float(value) for name, value in values.items()}
 
     def bounds(self, **parameters: float) -> Bounds:
-        """The target ratios for these parameters, checked on the host. All parameters are needed."""
-        if parameters.keys() != self.parameters.keys():
-            raise InputError(
-                f"Objective '{self.name}' got the parameters {_list(parameters)}; it takes exactly "
-                f"{_list(self.parameters)}. Give each of them once, for example {_call(self.parameters)}."
-            )
-        for name, value in parameters.items():
-            low, high = _LIMITS[self.targets][name]
-            is_finite = isinstance(value, Real) and math.isfinite(value)
-            if not (is_finite and low + _NEAREST <= value <= high - _NEAREST):
-                below = "" if high == math.inf else f" and below {high}"
-                raise InputError(
-                    f"Objective '{self.name}' got {name}={value!r}; it must be a finite number "
-                    f"above {low}{below} (by {_NEAREST} or more). "
-                    f"Choose one in that range, for example {_call(self.parameters)}."
-                )
-        return self.targets(**parameters)
+        """The two target ratios for these parameters; those left out take their defaults."""
+        return self.targets(**self.resolve(parameters))
 
 
-def _list(names: dict[str, float]) -> str:
-    return ", ".join(f"'{name}'" for name in names) or "none"
+def _call(parameters: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={value:g}" for name, value in parameters.items()) or "none"
 
 
-def _call(parameters: dict[str, float]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in parameters.items())
+# Appendix D.3.2. Asymmetric MAPPO and MASPO search the same targets as MARS, one for one: 1 −
+# ε_lower is B_lower and 1 + ε_upper is B_upper (the paper's "Ablation Fairness").
+_EPSILON = Parameter(
+    "epsilon", 0.2, 0, 1, (0.05, 0.1, 0.2), "The targets are 1 - epsilon and 1 + epsilon."
+)
+_ASYMMETRIC = (
+    Parameter("epsilon_lower", 0.2, 0, 1, (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9),
+              "The lower target is 1 - epsilon_lower."),
+    Parameter("epsilon_upper", 0.2, 0, math.inf, (0.05, 0.1, 0.2, 1.0, 3.0, 5.0, 7.0, 9.0),
+              "The upper target is 1 + epsilon_upper."),
+)  # fmt: skip
+_INDEPENDENT = (
+    Parameter("b_lower", 0.8, 0, 1, (0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1),
+              "The contraction target B_lower, for samples with a negative advantage."),
+    Parameter("b_upper", 1.2, 1, math.inf, (1.05, 1.1, 1.2, 2.0, 4.0, 6.0, 8.0, 10.0),
+              "The expansion target B_upper, for all other samples."),
+)  # fmt: skip
+_B_SEARCH = (1.05, 1.1, 1.2, 1.5, 1.9)
+_RECIPROCAL_B = Parameter("b", 1.2, 1, math.inf, _B_SEARCH, "The targets are 1/b and b.")
+_MIRRORED_B = Parameter("b", 1.2, 1, 2, _B_SEARCH, "The targets are 2 - b and b.")
+
+OBJECTIVES: dict[str, Objective] = {}
+
+
+def register_objective(objective: Objective) -> Objective:
+    """Make an objective known by its name to everything that takes one: ``ratiosym.train``, the
+    command line, plans, tuning and figures. Names are taken once.
+    """
+    if not isinstance(objective, Objective):
+        raise InputError(
+            f"register_objective got a {type(objective).__name__}; it takes a "
+            f"ratiosym.objectives.Objective."
+        )
+    if OBJECTIVES.get(objective.name, objective) != objective:
+        raise InputError(
+            f"There is another objective '{objective.name}' already. Choose another name."
+        )
+    objective.resolve({})  # defaults keep their own limits
+    OBJECTIVES[objective.name] = objective
+    return objective
 
 
 # fmt: off
-OBJECTIVES: dict[str, Objective] = {
-    objective.name: objective
-    for objective in (
-        Objective("mars", "MARS", barrier, independent, {"b_lower": 0.8, "b_upper": 1.2}),
-        Objective("mappo", "MAPPO", clipped, additive, {"epsilon": 0.2}),
-        Objective("maspo", "MASPO", quadratic, additive, {"epsilon": 0.2}),
-        Objective("mappo-asymmetric", "MAPPO (asymmetric)", clipped, additive_asymmetric,
-                  {"epsilon_lower": 0.2, "epsilon_upper": 0.2}),
-        Objective("maspo-asymmetric", "MASPO (asymmetric)", quadratic, additive_asymmetric,
-                  {"epsilon_lower": 0.2, "epsilon_upper": 0.2}),
-        Objective("mars-multiplicative", "MARS (multiplicative)", barrier, reciprocal, {"b": 1.2}),
-        Objective("mars-additive", "MARS (additive)", barrier, mirrored, {"b": 1.2}),
-    )
-}
+for _objective in (
+    Objective("mars", "MARS", barrier, independent, _INDEPENDENT, "#D55E00"),
+    Objective("mappo", "MAPPO", clipped, additive, (_EPSILON,), "#0072B2"),
+    Objective("maspo", "MASPO", quadratic, additive, (_EPSILON,), "#009E73"),
+    Objective("mappo-asymmetric", "MAPPO (asymmetric)", clipped, additive_asymmetric, _ASYMMETRIC, "#56B4E9"),
+    Objective("maspo-asymmetric", "MASPO (asymmetric)", quadratic, additive_asymmetric, _ASYMMETRIC, "#4D4D4D"),
+    Objective("mars-multiplicative", "MARS (multiplicative)", barrier, reciprocal, (_RECIPROCAL_B,), "#CC79A7"),
+    Objective("mars-additive", "MARS (additive)", barrier, mirrored, (_MIRRORED_B,), "#E69F00"),
+):
+    register_objective(_objective)
 # fmt: on
 
 
 def get_objective(name: str) -> Objective:
-    """The objective of this name."""
+    """The objective of this name: built in, registered, or ``package.module:OBJECTIVE``."""
     if name in OBJECTIVES:
         return OBJECTIVES[name]
+    if ":" in name:
+        found = load_reference(name, "objective")
+        if not isinstance(found, Objective):
+            raise InputError(
+                f"'{name}' is a {type(found).__name__}; it must be a ratiosym.objectives.Objective."
+            )
+        return found
     closest = difflib.get_close_matches(name.lower(), OBJECTIVES, n=1, cutoff=0.4)
     hint = f" Closest: '{closest[0]}'." if closest else ""
-    raise InputError(f"Unknown objective '{name}'.{hint} Choose one of: {', '.join(OBJECTIVES)}.")
+    raise InputError(
+        f"Unknown objective '{name}'.{hint} Choose one of: {', '.join(OBJECTIVES)}; or name your "
+        f"own as "
+        f"package.module:OBJECTIVE."
+    )
 
 
-# --------------------------------------------------------------------------------------------- diagnostics
+# -------------------------------------------------------------------------------------- diagnostics
 
 QUANTILES = (0.01, 0.25, 0.5, 0.75, 0.99)
 _LARGEST = 88.0  # log of the largest ratio told apart: float32 ends a little above exp(88)
@@ -241,8 +330,8 @@ def ratio_diagnostics(
 ) -> RatioDiagnostics:
     """What the ratios of a batch look like. Carries no gradient.
 
-    Samples of weight 0 count in nothing; with none left, the ratios read 1 and the rest 0. Quantiles
-    interpolate linearly between samples.
+    Samples of weight 0 count in nothing; with none left, the ratios read 1 and the rest 0.
+    Quantiles interpolate linearly between samples.
     """
     u = jnp.minimum(jax.lax.stop_gradient(log_ratio), _LARGEST).ravel()  # [N]
     counts = jnp.ones(u.shape, bool) if weight is None else weight.ravel() > 0  # [N]

@@ -1,8 +1,11 @@
-"""What flows through the system: observations, steps, transitions, and what an environment says of itself.
+"""What flows through the system: observations, steps, transitions, and what an environment says of
+itself.
 
-Axes, in this order wherever they occur: T time, E environments, A agents. ``*b`` is any batch in front.
+Axes, in this order wherever they occur: T time, E environments, A agents. ``*b`` is any batch in
+front.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,7 +30,9 @@ class Step(NamedTuple):
     reward: Float[Array, "*b A"]  # equal for all agents where the task shares its reward
     terminated: Bool[Array, "*b"]  # the task ended
     truncated: Bool[Array, "*b"]  # the clock ended it
-    metrics: dict[str, Array]  # facts of the moment (won, collisions ...); read at an episode's last step
+    metrics: dict[
+        str, Array
+    ]  # facts of the moment (won, collisions ...); read at an episode's last step
 
 
 class Transition(NamedTuple):
@@ -40,12 +45,16 @@ class Transition(NamedTuple):
     reward: Float[Array, "T E A"]
     terminated: Bool[Array, "T E"]
     truncated: Bool[Array, "T E"]
-    last_state: Float[Array, "T E S"]  # the critic's view after the step, before a new episode starts
+    last_state: Float[
+        Array, "T E S"
+    ]  # the critic's view after the step, before a new episode starts
 
 
 @dataclass(frozen=True)
 class Discrete:
-    """``num_actions`` choices for every agent, of which ``Observation.legal`` says which are open."""
+    """``num_actions`` choices for every agent, of which ``Observation.legal`` says which are
+    open.
+    """
 
     num_actions: int
 
@@ -68,20 +77,28 @@ class EnvSpec:
     action: Discrete | Continuous
     time_limit: int  # the longest an episode can last, in steps
     metrics: tuple[str, ...] = ()  # names in Step.metrics
-    usual_length: int | None = None  # of an episode, where most end well before the limit: sizes the pool of starts
+    usual_length: int | None = (
+        None  # of an episode, where most end well before the limit: sizes the pool of starts
+    )
 
     @property
     def num_actions(self) -> int:
         """The width of ``Observation.legal``."""
         return self.action.num_actions if isinstance(self.action, Discrete) else 0
 
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        data = dataclasses.asdict(self)
+        data["action"] = {"kind": type(self.action).__name__.lower(), **data["action"]}
+        data["metrics"] = list(self.metrics)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "EnvSpec":
+        """From plain data."""
+        action = {k: v for k, v in data["action"].items() if k != "kind"}
+        kind = Discrete if data["action"]["kind"] == "discrete" else Continuous
+        return cls(**{**data, "action": kind(**action), "metrics": tuple(data["metrics"])})
+
 
 State = Any  # an environment's own state: any pytree
-
-
-class InputError(ValueError):
-    """Input that cannot be used. The message says what came, what is allowed and what to do."""
-
-
-class MissingLibraryError(InputError, ImportError):
-    """An optional library that a task needs. The message says how to install it."""

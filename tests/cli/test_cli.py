@@ -1,4 +1,6 @@
-"""The command as a user meets it: help that teaches, one paragraph for wrong input, no chatter, and what each gives."""
+"""The command as a user meets it: help that teaches, one paragraph for wrong input, no chatter, and
+what each gives.
+"""
 
 import dataclasses
 import importlib.metadata
@@ -15,15 +17,15 @@ import pytest
 
 from ratiosym.cli.commands import Demo, Evaluate, Train, parse
 from ratiosym.envs.tasks import TASKS, Task
-from ratiosym.experiments import run
+from ratiosym.errors import MissingLibraryError
 from ratiosym.experiments.presets import preset
-from ratiosym.experiments.records import read_json, read_table
-from ratiosym.learning import checkpoint
 from ratiosym.learning.config import Hyperparameters, RunShape, TrustRegion, option
 from ratiosym.objectives import OBJECTIVES
-from ratiosym.types import MissingLibraryError
-from tests.experiments.test_run import BrokenSoon
-from tests.runs import COMMAND, STEPS, TASK, contents, environment, run_command
+from ratiosym.runs import checkpoint, loop
+from ratiosym.runs.files import read_json
+from ratiosym.runs.tables import read_table
+from tests.example_runs import COMMAND, STEPS, TASK, contents, environment, run_command
+from tests.runs.test_loop import BrokenSoon
 
 COMMANDS = (
     *("train", "tune", "evaluate", "study", "report", "baselines"),
@@ -36,18 +38,28 @@ def expect_picture(path):
     assert matplotlib.image.imread(path)[..., :3].std() > 0.02  # not blank
 
 
-# ------------------------------------------------------------------------------------------------ wrong input
+# -------------------------------------------------------------------------------------- wrong input
 
 SMOKE = ("train", TASK, "--preset", "smoke")
 
 WRONG = {
     "unknown task": (
         ("train", "mpe-spread-3agents"),
-        ("Unknown task 'mpe-spread-3agents'.", "Closest: 'mpe-spread-3ag'.", "List all with 'ratiosym tasks'."),
+        (
+            "Unknown task 'mpe-spread-3agents'.",
+            "Closest: 'mpe-spread-3ag'.",
+            "List all with 'ratiosym tasks'.",
+        ),
     ),
-    "task like no other": (("train", "zzz"), ("Unknown task 'zzz'. List all with 'ratiosym tasks'.",)),
+    "task like no other": (
+        ("train", "zzz"),
+        ("Unknown task 'zzz'. List all with 'ratiosym tasks'.",),
+    ),
     "empty task": (("train", ""), ("Unknown task ''.", "'ratiosym tasks'")),
-    "no task": (("train",), ("Name a task, as in 'ratiosym train mpe-spread-3ag'", "'ratiosym tasks'")),
+    "no task": (
+        ("train",),
+        ("Name a task, as in 'ratiosym train mpe-spread-3ag'", "'ratiosym tasks'"),
+    ),
     "unknown objective": (
         (*SMOKE, "--objective", "marz"),
         ("Unknown objective 'marz'.", "Closest: 'mars'.", "Choose one of: mars, mappo, maspo,"),
@@ -56,17 +68,39 @@ WRONG = {
         ("train", TASK, "--preset", "papr"),
         ("Unknown preset 'papr'.", "Choose one of: paper, cpu, smoke."),
     ),
-    "preset without a name": (("train", TASK, "--preset"), ("Unknown preset ''.", "Choose one of: paper, cpu, smoke.")),
+    "preset without a name": (
+        ("train", TASK, "--preset"),
+        ("Unknown preset ''.", "Choose one of: paper, cpu, smoke."),
+    ),
     "upper bound below 1": (
         (*SMOKE, "--b-upper", 0.9),
-        ("'mars' got b_upper=0.9", "above 1", "Choose one in that range, for example b_lower=0.8, b_upper=1.2."),
+        (
+            "'mars' got b_upper=0.9",
+            "above 1",
+            "Choose one in that range, for example b_lower=0.8, b_upper=1.2.",
+        ),
     ),
-    "lower bound above 1": ((*SMOKE, "--b-lower", 1.1), ("'mars' got b_lower=1.1", "above 0 and below 1", "Choose")),
-    "lower bound of 0": ((*SMOKE, "--b-lower", 0), ("'mars' got b_lower=0.0", "above 0 and below 1", "Choose")),
-    "lower bound below 0": ((*SMOKE, "--b-lower", -0.5), ("'mars' got b_lower=-0.5", "above 0 and below 1", "Choose")),
+    "lower bound above 1": (
+        (*SMOKE, "--b-lower", 1.1),
+        ("'mars' got b_lower=1.1", "above 0 and below 1", "Choose"),
+    ),
+    "lower bound of 0": (
+        (*SMOKE, "--b-lower", 0),
+        ("'mars' got b_lower=0.0", "above 0 and below 1", "Choose"),
+    ),
+    "lower bound below 0": (
+        (*SMOKE, "--b-lower", -0.5),
+        ("'mars' got b_lower=-0.5", "above 0 and below 1", "Choose"),
+    ),
     "bound of 1": ((*SMOKE, "--b-upper", 1), ("'mars' got b_upper=1.0", "above 1", "Choose")),
-    "bound that is no number": ((*SMOKE, "--b-upper", "nan"), ("'mars' got b_upper=nan", "a finite number", "Choose")),
-    "infinite bound": ((*SMOKE, "--b-upper", "inf"), ("'mars' got b_upper=inf", "a finite number", "Choose")),
+    "bound that is no number": (
+        (*SMOKE, "--b-upper", "nan"),
+        ("'mars' got b_upper=nan", "a finite number", "Choose"),
+    ),
+    "infinite bound": (
+        (*SMOKE, "--b-upper", "inf"),
+        ("'mars' got b_upper=inf", "a finite number", "Choose"),
+    ),
     "multiplicative b below 1": (
         (*SMOKE, "--objective", "mars-multiplicative", "--b", 0.5),
         ("'mars-multiplicative' got b=0.5", "above 1", "for example b=1.2"),
@@ -89,24 +123,47 @@ WRONG = {
     ),
     "lower epsilon of 1": (
         (*SMOKE, "--objective", "mappo-asymmetric", "--epsilon-lower", 1),
-        ("'mappo-asymmetric' got epsilon_lower=1.0", "above 0 and below 1", "for example epsilon_lower=0.2"),
+        (
+            "'mappo-asymmetric' got epsilon_lower=1.0",
+            "above 0 and below 1",
+            "for example epsilon_lower=0.2",
+        ),
     ),
     "lower epsilon above 1": (
         (*SMOKE, "--objective", "maspo-asymmetric", "--epsilon-lower", 1.5),
-        ("'maspo-asymmetric' got epsilon_lower=1.5", "above 0 and below 1", "for example epsilon_lower=0.2"),
+        (
+            "'maspo-asymmetric' got epsilon_lower=1.5",
+            "above 0 and below 1",
+            "for example epsilon_lower=0.2",
+        ),
     ),
     "another objective's parameter": (
         (*SMOKE, "--objective", "mars", "--epsilon", 0.1),
-        ("'mars' got the parameters", "'epsilon'", "it takes exactly 'b_lower', 'b_upper'", "for example"),
+        (
+            "'mars' got the parameters",
+            "'epsilon'",
+            "it takes exactly 'b_lower', 'b_upper'",
+            "for example",
+        ),
     ),
     "small budget": (
         (*SMOKE, "--steps", 127),
-        ("A budget of 127 steps is smaller than one update, which takes 128", "(8 environments x 16", "Raise --steps"),
+        (
+            "A budget of 127 steps is smaller than one update, which takes 128",
+            "(8 environments x 16",
+            "Raise --steps",
+        ),
     ),
-    "no budget": ((*SMOKE, "--steps", 0), ("A budget of 0 steps is smaller than one update", "Raise --steps")),
+    "no budget": (
+        (*SMOKE, "--steps", 0),
+        ("A budget of 0 steps is smaller than one update", "Raise --steps"),
+    ),
     "minibatches": (
         (*SMOKE, "--num-minibatches", 3),
-        ("3 minibatches do not divide the 4 environments of a group", "Choose --num-minibatches as a divisor of 4"),
+        (
+            "3 minibatches do not divide the 4 environments of a group",
+            "Choose --num-minibatches as a divisor of 4",
+        ),
     ),
     "groups": (
         (*SMOKE, "--update-batch-size", 3),
@@ -118,15 +175,27 @@ WRONG = {
         (*SMOKE, "--actor-learning-rate", 0),
         ("--actor-learning-rate is 0; it must be a number above 0.",),
     ),
-    "discount": ((*SMOKE, "--discount", 1.5), ("--discount is 1.5; it must be a number from 0 to 1.",)),
-    "evaluations": ((*SMOKE, "--num-evaluations", 0), ("--num-evaluations is 0; it must be at least 1.",)),
+    "discount": (
+        (*SMOKE, "--discount", 1.5),
+        ("--discount is 1.5; it must be a number from 0 to 1.",),
+    ),
+    "evaluations": (
+        (*SMOKE, "--num-evaluations", 0),
+        ("--num-evaluations is 0; it must be at least 1.",),
+    ),
     "resume of nothing": (
         ("train", "--resume", "nowhere"),
-        ("'nowhere' does not hold a run: there is no config.json in it.", "ratiosym train TASK --out 'nowhere'"),
+        (
+            "'nowhere' does not hold a run: there is no config.json in it.",
+            "ratiosym train TASK --out 'nowhere'",
+        ),
     ),
     "hosts": (
         (*SMOKE, "--num-processes", 2),
-        ("Several hosts need all three of --coordinator HOST:PORT, --num-processes N and --process-id I",),
+        (
+            "Several hosts need all three of --coordinator HOST:PORT, --num-processes N and "
+            "--process-id I",
+        ),
     ),
     "evaluation of nothing": (
         ("evaluate", "nowhere"),
@@ -136,13 +205,22 @@ WRONG = {
         ("figures", "runs", "nowhere"),
         ("No run in: nowhere.", "Name directories that 'ratiosym train' has made."),
     ),
-    "pictures of no directory": (("figures", "runs"), ("No run in: (no directory was given).", "Name directories")),
+    "pictures of no directory": (
+        ("figures", "runs"),
+        ("No run in: (no directory was given).", "Name directories"),
+    ),
     "picture of another kind": (
         ("figures", "objectives", "--out", "figure.jpeg"),
         ("--out is 'figure.jpeg'; its name must end in .png or .pdf.",),
     ),
-    "demo of another task": (("demo", "--task", "zzz"), ("Unknown task 'zzz'.", "List all with 'ratiosym tasks'.")),
-    "demo of a small budget": (("demo", "--steps", 10), ("A budget of 10 steps is smaller than one update",)),
+    "demo of another task": (
+        ("demo", "--task", "zzz"),
+        ("Unknown task 'zzz'.", "List all with 'ratiosym tasks'."),
+    ),
+    "demo of a small budget": (
+        ("demo", "--steps", 10),
+        ("A budget of 10 steps is smaller than one update",),
+    ),
 }
 
 
@@ -183,7 +261,8 @@ def test_a_directory_that_holds_a_run_is_left_alone(ask, whole):
     before = contents(whole)
     message = ask(*SMOKE, "--out", whole, code=2)
     assert message == (
-        f"ratiosym: '{whole}' already holds a run. Go on with it: ratiosym train --resume '{whole}'. "
+        f"ratiosym: '{whole}' already holds a run. Go on with it: ratiosym train --resume "
+        f"'{whole}'. "
         f"Or choose another --out; nothing was changed.\n"
     )
     assert contents(whole) == before
@@ -200,18 +279,22 @@ def test_a_damaged_checkpoint_is_one_paragraph(whole, here):
     for words in (("train", "--resume", directory), ("evaluate", directory)):
         done = run_command(*words)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith(f"ratiosym: The checkpoint '{directory / 'checkpoint' / '12'}' is damaged (")
+        assert done.stderr.startswith(
+            f"ratiosym: The checkpoint '{directory / 'checkpoint' / '12'}' is damaged ("
+        )
         assert "The one after update 0 is still there" in done.stderr
         assert done.stderr.count("\n") == 1
     assert contents(directory) == before
 
 
 def test_a_loss_that_is_not_finite(ask, here, monkeypatch):
-    monkeypatch.setattr(run, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setitem(TASKS, "broken", Task("broken", "probe", partial(BrokenSoon, 40)))
     words = ("--steps", 6 * STEPS, "--num-evaluations", 6, "--out", "run")
     message = ask("train", "broken", "--preset", "smoke", *words, code=2)
-    assert message.startswith("ratiosym: The loss of seed 0 is not a finite number after update 3. Lower the learning")
+    assert message.startswith(
+        "ratiosym: The loss of seed 0 is not a finite number after update 3. Lower the learning"
+    )
     assert message.endswith("The last good checkpoint is kept in 'run'.\n")
     assert message.count("\n") == 1
     assert checkpoint.updates(here / "run" / "checkpoint") == [1, 2]
@@ -221,12 +304,13 @@ def test_a_loss_that_is_not_finite(ask, here, monkeypatch):
 def test_a_learning_rate_that_is_far_too_large(ask, here):
     message = ask(*SMOKE, "--actor-learning-rate", 1e30, "--out", "run", code=2)
     assert re.match(
-        r"ratiosym: The loss of seed 0 is not a finite number after update \d\. Lower the learning", message
+        r"ratiosym: The loss of seed 0 is not a finite number after update \d\. Lower the learning",
+        message,
     )
     assert checkpoint.load(here / "run" / "checkpoint").meta["update"] == 0
 
 
-# ------------------------------------------------------------------------------------------------------- help
+# --------------------------------------------------------------------------------------------- help
 
 
 def test_the_overview_names_every_command(ask):
@@ -239,9 +323,31 @@ def test_the_overview_names_every_command(ask):
 @pytest.mark.parametrize(
     ("command", "options"),
     [
-        ("train", [option(f.name) for c in (TrustRegion, Hyperparameters, RunShape) for f in dataclasses.fields(c)]),
-        ("train", ["TASK", "--preset", "--objective", "--out", "--resume", "--seed", "--num-seeds", "--steps"]),
-        ("train", ["--num-evaluations", "--wandb", "--coordinator", "--num-processes", "--process-id"]),
+        (
+            "train",
+            [
+                option(f.name)
+                for c in (TrustRegion, Hyperparameters, RunShape)
+                for f in dataclasses.fields(c)
+            ],
+        ),
+        (
+            "train",
+            [
+                "TASK",
+                "--preset",
+                "--objective",
+                "--out",
+                "--resume",
+                "--seed",
+                "--num-seeds",
+                "--steps",
+            ],
+        ),
+        (
+            "train",
+            ["--num-evaluations", "--wandb", "--coordinator", "--num-processes", "--process-id"],
+        ),
         ("train", list(OBJECTIVES)),
         ("evaluate", ["DIR", "--episodes", "--which", "{best,last}", "--seed"]),
         ("baselines", ["TASK", "--episodes", "--seed"]),
@@ -282,7 +388,7 @@ def test_help_shows_the_defaults_of_the_preset(ask, monkeypatch):
     assert re.search(r"--num-envs INT .*128", ask("train", TASK, "--preset=paper", "--help"))
 
 
-# ---------------------------------------------------------------------------------------------------- parsing
+# ------------------------------------------------------------------------------------------ parsing
 
 
 def test_options_become_a_configuration():
@@ -290,7 +396,11 @@ def test_options_become_a_configuration():
     config = parse(["train", TASK, "--preset", "smoke", *words.split()]).config()
     assert (config.task, config.objective, config.seed) == (TASK, "mars-additive", 7)
     assert config.trust_region == TrustRegion(b=1.5)
-    assert (config.shape.num_envs, config.shape.memory, config.shape.mask_inactive) == (16, "none", True)
+    assert (config.shape.num_envs, config.shape.memory, config.shape.mask_inactive) == (
+        16,
+        "none",
+        True,
+    )
     assert config.hyperparameters.discount == 0.9
     assert config.shape.rollout_length == 16  # of the preset
 
@@ -323,7 +433,10 @@ def test_resume_takes_its_budget_from_the_run_unless_another_is_given():
 def test_resume_refuses_other_settings(ask, whole, words, named):
     before = contents(whole)
     message = ask("train", "--resume", whole, *words, code=2)
-    assert f"takes its settings from the run's config.json, but there is also {named}. Leave that out;" in message
+    assert (
+        f"takes its settings from the run's config.json, but there is also {named}. Leave that out;"
+        in message
+    )
     assert contents(whole) == before
 
 
@@ -333,15 +446,22 @@ def test_defaults_of_the_small_commands():
     assert isinstance(parse(["train", TASK]), Train)
 
 
-# ------------------------------------------------------------------------------------------------------- train
+# -------------------------------------------------------------------------------------------- train
 
 
 def test_train_and_resume(ask, here):
     text = ask(*SMOKE, "--out", "run", "--seed", 4)
     lines = text.splitlines()
-    assert re.fullmatch(rf"{TASK} mars  0 of 512 steps  return -\d+\.\d\d  compiling \.\.\.", lines[0])
-    assert re.fullmatch(rf"{TASK} mars  256 of 512 steps  return -\d+\.\d\d  [\d,]+ steps/s  \d+:\d\d left", lines[1])
-    assert re.fullmatch(rf"{TASK} mars  512 of 512 steps  return -\d+\.\d\d  [\d,]+ steps/s  0:00 left", lines[2])
+    assert re.fullmatch(
+        rf"{TASK} mars  0 of 512 steps  return -\d+\.\d\d  compiling \.\.\.", lines[0]
+    )
+    assert re.fullmatch(
+        rf"{TASK} mars  256 of 512 steps  return -\d+\.\d\d  [\d,]+ steps/s  \d+:\d\d left",
+        lines[1],
+    )
+    assert re.fullmatch(
+        rf"{TASK} mars  512 of 512 steps  return -\d+\.\d\d  [\d,]+ steps/s  0:00 left", lines[2]
+    )
     assert lines[-1] == "Kept in run"
     assert "…" not in text  # the table fits a terminal of 80 columns
     summary = read_json(here / "run" / "summary.json")
@@ -394,19 +514,27 @@ def test_train_says_only_what_is_ours(here):
 
 @pytest.mark.slow
 def test_a_second_start_is_as_quiet_and_compiles_nothing(here):
-    """Of the learner's programs; on a busy machine one of JAX's small ones may be slow enough to be kept later."""
+    """Of the learner's programs; on a busy machine one of JAX's small ones may be slow enough to be
+    kept later.
+    """
     cache = {"RATIOSYM_CACHE": str(here / "cache")}
 
     def programs():
         names = [p.name for p in (here / "cache").rglob("*-cache")]
-        return {name for name in names if name.startswith(("jit_train_step", "jit_evaluate", "jit_init_state"))}
+        return {
+            name
+            for name in names
+            if name.startswith(("jit_train_step", "jit_evaluate", "jit_init_state"))
+        }
 
     expect_no_chatter(run_command(*SMOKE, "--out", "first", env=cache))
     kept = programs()
     assert {name.split("-")[0] for name in kept} >= {"jit_train_step", "jit_evaluate"}
     expect_no_chatter(run_command(*SMOKE, "--out", "second", env=cache))
     assert programs() == kept
-    assert (here / "first" / "evaluations.csv").read_bytes() == (here / "second" / "evaluations.csv").read_bytes()
+    assert (here / "first" / "evaluations.csv").read_bytes() == (
+        here / "second" / "evaluations.csv"
+    ).read_bytes()
 
 
 def test_on_a_terminal_there_is_a_bar_with_return_speed_and_time_left(here):
@@ -435,7 +563,7 @@ def test_on_a_terminal_there_is_a_bar_with_return_speed_and_time_left(here):
     assert "of 3,072 steps" not in text  # the lines are for files
 
 
-# ------------------------------------------------------------------------------------------- the other commands
+# ------------------------------------------------------------------------------- the other commands
 
 
 def test_tasks(ask):
@@ -446,7 +574,9 @@ def test_tasks(ask):
 
 def test_tasks_without_a_library(ask, monkeypatch):
     def fail():
-        raise MissingLibraryError("Task 'other-1' needs the library other. Install it with: pip install other")
+        raise MissingLibraryError(
+            "Task 'other-1' needs the library other. Install it with: pip install other"
+        )
 
     monkeypatch.setitem(TASKS, "other-1", Task("other-1", "other", fail))
     text = ask("tasks")
@@ -473,7 +603,17 @@ def test_tasks_for_programs(ask):
 
 def test_doctor_finds_this_installation_well(ask):
     text = ask("doctor")
-    for name in ("python", "jax", "jaxlib", "orbax-checkpoint", "commit", "devices", "lock", "jaxmarl", "wandb"):
+    for name in (
+        "python",
+        "jax",
+        "jaxlib",
+        "orbax-checkpoint",
+        "commit",
+        "devices",
+        "lock",
+        "jaxmarl",
+        "wandb",
+    ):
         assert re.search(rf"^ *(ok|absent) +{name} ", text, re.MULTILINE), name
     assert re.search(r"devices +2 x cpu; compiled programs in", text)
     assert re.search(r"lock +\d+ packages as pinned in requirements\.lock", text)
@@ -488,7 +628,9 @@ def test_doctor_says_how_to_get_an_absent_part(ask, monkeypatch):
 
 def test_doctor_finds_a_package_that_is_not_as_pinned(ask, monkeypatch):
     version = importlib.metadata.version
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "0.0.1" if name == "jax" else version(name))
+    monkeypatch.setattr(
+        importlib.metadata, "version", lambda name: "0.0.1" if name == "jax" else version(name)
+    )
     text = " ".join(ask("doctor", code=1).split())
     assert f"wrong lock jax 0.0.1 instead of {version('jax')}" in text
     assert "'make install' brings them back." in text
@@ -511,11 +653,22 @@ def test_figures_of_aerojax(ask, here):
 def test_figures_of_runs(ask, here, whole, whole_seeds):
     assert ask("figures", "runs", whole).split() == ["curves.png", "curves-ratios.png"]
     ask("figures", "runs", whole_seeds, whole, "--out", "both.png")
-    ask("figures", "runs", whole, "--show", "mean_return", "covered", "entropy", "--out", "three.png")
+    ask(
+        "figures",
+        "runs",
+        whole,
+        "--show",
+        "mean_return",
+        "covered",
+        "entropy",
+        "--out",
+        "three.png",
+    )
     for name in ("curves", "curves-ratios", "both", "both-ratios", "three"):
         expect_picture(here / f"{name}.png")
     heights, widths = zip(
-        *(matplotlib.image.imread(here / f"{n}.png").shape[:2] for n in ("curves", "three")), strict=True
+        *(matplotlib.image.imread(here / f"{n}.png").shape[:2] for n in ("curves", "three")),
+        strict=True,
     )
     assert heights[0] == heights[1]
     assert widths[1] == 2 * widths[0]
@@ -546,22 +699,33 @@ def test_evaluate(ask, whole, whole_seeds):
     fewer = ask("evaluate", whole, "--episodes", 11, "--which", "last", "--seed", 3)
     assert re.search(r"episodes +│ +11 ", fewer)
     assert "holds several seeds (seed-0, seed-1). Name one" in ask("evaluate", whole_seeds, code=2)
-    assert "--episodes is 0; it must be at least 1" in ask("evaluate", whole, "--episodes", 0, code=2)
+    assert "--episodes is 0; it must be at least 1" in ask(
+        "evaluate", whole, "--episodes", 0, code=2
+    )
     said = ask("evaluate", whole, "--task", "mpe-spread-5ag", code=2)
     assert f"A policy of '{TASK}' cannot play 'mpe-spread-5ag' (num agents 5, not 3;" in said
-    assert "Unknown task 'mpe-spread-4ag'. Closest:" in ask("evaluate", whole, "--task", "mpe-spread-4ag", code=2)
+    assert "Unknown task 'mpe-spread-4ag'. Closest:" in ask(
+        "evaluate", whole, "--task", "mpe-spread-4ag", code=2
+    )
 
 
 def test_demo_compares_two_objectives_and_is_reused(ask, here, monkeypatch):
-    """With the sizes of a smoke run, which are compiled already; the slow tests have it as it is."""
-    monkeypatch.setattr("ratiosym.cli.demo.SETTINGS", dataclasses.asdict(preset("smoke", TASK).shape))
+    """With the sizes of a smoke run, which are compiled already; the slow tests have it as it
+    is.
+    """
+    monkeypatch.setattr(
+        "ratiosym.cli.demo.SETTINGS", dataclasses.asdict(preset("smoke", TASK).shape)
+    )
     text = ask("demo", "--task", TASK, "--steps", 4096)
     assert f"{TASK}, one seed each, equal budget and settings" in text
     for objective in ("mars", "mappo"):
         summary = read_json(here / "demo" / objective / "summary.json")
         assert (summary["objective"], summary["steps"]) == (objective, 4096)
         error = summary["absolute_metric"]["std_return"] / 320**0.5
-        assert re.search(rf"│ {objective} +│ .*{summary['absolute_metric']['mean_return']:.2f} ± {error:.2f} ", text)
+        assert re.search(
+            rf"│ {objective} +│ .*{summary['absolute_metric']['mean_return']:.2f} ± {error:.2f} ",
+            text,
+        )
     for name in ("curves.png", "curves-ratios.png"):
         expect_picture(here / "demo" / name)
         assert f"Picture: demo/{name}" in text
@@ -583,7 +747,10 @@ def test_demo_compares_two_objectives_and_is_reused(ask, here, monkeypatch):
     assert (here / "demo" / "mappo" / "summary.json").exists()
 
     message = ask("demo", "--task", TASK, "--steps", 8192, code=2)
-    assert "'demo/mars' holds a run with other settings. Choose another --out; nothing was changed." in message
+    assert (
+        "'demo/mars' holds a run with other settings. Choose another --out; nothing was changed."
+        in message
+    )
     assert contents(here / "demo" / "mars") == before
 
 
@@ -600,6 +767,11 @@ def test_demo_as_it_is(here):
 
 def test_a_reader_that_goes_away_is_no_error():
     done = subprocess.run(
-        f"{COMMAND} tasks --json | head -n 1", shell=True, capture_output=True, text=True, env=environment(), timeout=60
+        f"{COMMAND} tasks --json | head -n 1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=60,
     )
     assert (done.stdout, done.stderr) == ("[\n", "")

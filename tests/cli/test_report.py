@@ -5,28 +5,44 @@ import shutil
 
 import pytest
 
+from tests.example_runs import run_command
 from tests.report.studies import make_plan, write_study
-from tests.runs import run_command
 
 
 def test_a_report(ask, here):
     write_study(here / "study", make_plan())
     shutil.rmtree(here / "study/runs/mpe-spread-3ag/mars/seed-2")
     text = ask("report", "study", "--out", "out/page.html")
-    assert re.search(r"Connector +0\.77 \(0\.74, 0\.79\) +0\.55 \(0\.53, 0\.57\) +0\.98 \(0\.96, 1\.00\)", text)
+    assert re.search(
+        r"Connector +0\.77 \(0\.74, 0\.79\) +0\.55 \(0\.53, 0\.57\) +0\.98 \(0\.96, 1\.00\)", text
+    )
     assert "Not finished: runs/mpe-spread-3ag/mars/seed-2: not started" in text
     assert "Note: 1 of 18 planned runs are not part of the comparison" in " ".join(text.split())
-    assert "Page: out/page.html\nFigures, tables and numbers: out/page-files/\n  figure2.png\n" in text
+    assert (
+        "Page: out/page.html\nFigures, tables and numbers: out/page-files/\n  figure2.png\n" in text
+    )
     names = re.findall(r"^  (\S+)$", text, re.MULTILINE)
     assert sorted(names) == sorted(p.name for p in (here / "out/page-files").iterdir())
-    assert {"figure3.pdf", "tasks.pdf", "profiles.png", "table1.tex", "table1.md", "runs.csv", "marl-eval.json"} <= set(
-        names
-    )
+    assert {
+        "figure3.pdf",
+        "tasks.pdf",
+        "profiles.png",
+        "table1.tex",
+        "table1.md",
+        "runs.csv",
+        "marl-eval.json",
+    } <= set(names)
     assert "…" not in text
 
 
 def test_five_algorithms_fit_the_terminal(ask, here):
-    labels = ("mars", "mappo-asymmetric", "maspo-asymmetric", "mars-multiplicative", "mars-additive")
+    labels = (
+        "mars",
+        "mappo-asymmetric",
+        "maspo-asymmetric",
+        "mars-multiplicative",
+        "mars-additive",
+    )
     write_study(here / "study", make_plan(tasks=("aerojax-8v8",), labels=labels, seeds=2))
     text = ask("report", "study")
     assert (here / "study" / "report.html").exists()
@@ -37,9 +53,15 @@ def test_five_algorithms_fit_the_terminal(ask, here):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("report", "nowhere"), "'nowhere' is not there. Start one with: ratiosym study run PLAN --out 'nowhere'"),
+        (
+            ("report", "nowhere"),
+            "'nowhere' is not there. Start one with: ratiosym study run PLAN --out 'nowhere'",
+        ),
         (("report", "."), "'.' holds no study: there is no plan.json in it."),
-        (("report", ".", "--out", "page.pdf"), "--out is 'page.pdf'; the page's name must end in .html."),
+        (
+            ("report", ".", "--out", "page.pdf"),
+            "--out is 'page.pdf'; the page's name must end in .html.",
+        ),
     ],
 )
 def test_wrong_input_is_one_paragraph(ask, here, words, said):
@@ -56,7 +78,8 @@ def test_nothing_has_finished(ask, here):
         path.unlink()
     message = ask("report", "study", code=2)
     assert (
-        "None of the 6 runs in 'study' has finished (runs/mpe-spread-3ag/mars/seed-0: not finished (512 of" in message
+        "None of the 6 runs in 'study' has finished (runs/mpe-spread-3ag/mars/seed-0: not finished "
+        "(512 of" in message
     )
     assert "Go on with: ratiosym study run --out 'study'" in message
     assert sorted(p.name for p in (here / "study").iterdir()) == ["plan.json", "runs"]
@@ -65,7 +88,14 @@ def test_nothing_has_finished(ask, here):
 def test_help(ask, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     text = ask("report", "--help")
-    for part in ("DIR", "--out", "--seed", "ratiosym report studies/smoke", "marl-eval.json", "report.html"):
+    for part in (
+        "DIR",
+        "--out",
+        "--seed",
+        "ratiosym report studies/smoke",
+        "marl-eval.json",
+        "report.html",
+    ):
         assert part in text
 
 

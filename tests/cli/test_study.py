@@ -11,7 +11,7 @@ import pytest
 from ratiosym.experiments.plans import BUILT_IN, read_plan
 from ratiosym.experiments.study import begin
 from ratiosym.experiments.worker import claim, work_file, write_failure
-from tests.runs import COMMAND, STEPS, TASK, contents, environment
+from tests.example_runs import COMMAND, STEPS, TASK, contents, environment
 
 PLAN = f"""
 name = "mine"
@@ -39,7 +39,9 @@ def half_done(mine, here, whole):
     done, failed, interrupted, _ = plan.runs()
     shutil.copytree(whole, out / done.path)
     work_file(out, done, ".json").parent.mkdir(parents=True)
-    work_file(out, done, ".json").write_text('{"mean_return": -20.5, "timed_steps": 1536, "seconds": 180.0}')
+    work_file(out, done, ".json").write_text(
+        '{"mean_return": -20.5, "timed_steps": 1536, "seconds": 180.0}'
+    )
     write_failure(out / failed.path, "NonFiniteLoss: it [grew]\n\nTraceback")
     shutil.copytree(whole, out / interrupted.path)
     (out / interrupted.path / "summary.json").unlink()
@@ -47,28 +49,49 @@ def half_done(mine, here, whole):
     return out
 
 
-# ------------------------------------------------------------------------------------------------ help, wrong input
+# -------------------------------------------------------------------------------- help, wrong input
 
 
 def test_help_teaches(ask):
     text = ask("study", "--help")
     assert "ratiosym study status studies/first" in text
     text = ask("study", "run", "--help")
-    for word in ("PLAN", "--out", "--executor", "--workers", "--cpus", "--gpus", "--retry-failed", "RAY_ADDRESS"):
+    for word in (
+        "PLAN",
+        "--out",
+        "--executor",
+        "--workers",
+        "--cpus",
+        "--gpus",
+        "--retry-failed",
+        "RAY_ADDRESS",
+    ):
         assert word in text
     assert all(name in text for name in BUILT_IN)
     assert "DIR" in ask("study", "status", "--help")
 
 
 WRONG = {
-    "no plan": (("run",), "Name a plan, or the --out of a study to go on with. Built in: table1, ablation"),
+    "no plan": (
+        ("run",),
+        "Name a plan, or the --out of a study to go on with. Built in: table1, ablation",
+    ),
     "unknown plan": (("run", "smok"), "Unknown plan 'smok'. Closest: 'smoke'."),
     "no such file": (("run", "a.toml"), "There is no plan 'a.toml'."),
-    "nothing to go on with": (("run", "--out", "a"), "'a' is not there. Start one with: ratiosym study run PLAN --out"),
+    "nothing to go on with": (
+        ("run", "--out", "a"),
+        "'a' is not there. Start one with: ratiosym study run PLAN --out",
+    ),
     "no study": (("status", "."), "'.' holds no study: there is no plan.json in it."),
     "resources here": (("run", "smoke", "--gpus", 1), "--cpus and --gpus are for --executor ray."),
-    "workers there": (("run", "smoke", "--executor", "ray", "--workers", 1), "--workers is for --executor local."),
-    "no workers": (("run", "smoke", "--out", "a", "--workers", 0), "--workers is 0; it must be at least 1."),
+    "workers there": (
+        ("run", "smoke", "--executor", "ray", "--workers", 1),
+        "--workers is for --executor local.",
+    ),
+    "no workers": (
+        ("run", "smoke", "--out", "a", "--workers", 0),
+        "--workers is 0; it must be at least 1.",
+    ),
 }
 
 
@@ -89,7 +112,7 @@ def test_another_plan_changes_nothing(half_done, ask):
     assert contents(half_done) == before
 
 
-# ------------------------------------------------------------------------------------------------ status
+# ------------------------------------------------------------------------------------------- status
 
 
 def test_status_says_what_is_done_and_what_is_not(half_done, ask):
@@ -114,7 +137,9 @@ def test_status_sees_what_runs(half_done, ask):
         )
         text = ask("study", "status", half_done)
     assert f"running  {TASK} mappo seed 1  50%  return -25.00  5,300 steps/s" in text
-    assert "1 done, 1 running, 1 failed, 1 interrupted of 4 runs; about 4 minutes left" in text  # 1.5 runs of 3 minutes
+    assert (
+        "1 done, 1 running, 1 failed, 1 interrupted of 4 runs; about 4 minutes left" in text
+    )  # 1.5 runs of 3 minutes
     assert "Go on with" not in text
 
 
@@ -124,7 +149,7 @@ def test_status_before_anything_is_known(mine, here, ask):
     assert "0% of all steps: 4 missing of 4 runs; time left unknown" in text
 
 
-# ------------------------------------------------------------------------------------------------ running
+# ------------------------------------------------------------------------------------------ running
 
 
 def test_a_study_of_one_run(here, ask):
@@ -138,7 +163,9 @@ def test_a_study_of_one_run(here, ask):
         "One seed only: results will have no confidence intervals.",
         "1 missing of 1 runs; time left unknown",
     ]
-    assert re.fullmatch(rf"done +{TASK} mars seed 3  return -\d+\.\d\d  \(1 of 1, nothing left to do\)", lines[2])
+    assert re.fullmatch(
+        rf"done +{TASK} mars seed 3  return -\d+\.\d\d  \(1 of 1, nothing left to do\)", lines[2]
+    )
     assert lines[3:] == ["1 done of 1 runs; nothing left to do. Kept in studies/one"]
     assert (here / "studies" / "one" / "runs" / TASK / "mars" / "seed-3" / "summary.json").exists()
     again = ask("study", "run", "--out", "studies/one").splitlines()
@@ -152,12 +179,17 @@ def test_failures_are_told_at_the_end(half_done, whole, ask):
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(whole, place)
         config = (place / "config.json").read_text()
-        config = config.replace('"seed": 0', '"seed": 1').replace('"objective": "mars"', f'"objective": "{label}"')
+        config = config.replace('"seed": 0', '"seed": 1').replace(
+            '"objective": "mars"', f'"objective": "{label}"'
+        )
         (place / "config.json").write_text(config)
     text = ask("study", "run", half_done.parent / "mine.toml", "--out", half_done, code=1)
     assert f"failed   {TASK} mappo seed 0: NonFiniteLoss: it [grew]" in text
     assert "3 done, 1 failed of 4 runs; nothing left to do." in text
-    assert f"To try those that failed again: ratiosym study run --out {half_done} --retry-failed" in text
+    assert (
+        f"To try those that failed again: ratiosym study run --out {half_done} --retry-failed"
+        in text
+    )
 
 
 @pytest.mark.slow
@@ -165,7 +197,9 @@ def test_the_smoke_study_on_a_terminal(here):
     """The built-in plan from start to end, with its bar."""
     master, slave = pty.openpty()
     words = [str(COMMAND), "study", "run", "smoke", "--out", "smoke"]
-    study = subprocess.Popen(words, stdout=slave, stderr=slave, env=environment(TERM="xterm", COLUMNS="120"), cwd=here)
+    study = subprocess.Popen(
+        words, stdout=slave, stderr=slave, env=environment(TERM="xterm", COLUMNS="120"), cwd=here
+    )
     os.close(slave)
     shown = b""
     while True:
@@ -177,6 +211,8 @@ def test_the_smoke_study_on_a_terminal(here):
     os.close(master)
     assert study.wait() == 0
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
-    assert re.search(r"smoke .*\d+%  .*2 running, \d missing of 8 runs; (time left unknown|about|less)", text)
+    assert re.search(
+        r"smoke .*\d+%  .*2 running, \d missing of 8 runs; (time left unknown|about|less)", text
+    )
     assert re.search(r"mpe-spread-3ag mars seed \d +\d+%", text)
     assert "8 done of 8 runs; nothing left to do. Kept in smoke" in text

@@ -13,7 +13,7 @@ from PIL import Image
 from ratiosym.cli.play import cells_of, picture
 from ratiosym.envs.paxmen.render import AGENTS, DOT
 from ratiosym.envs.tasks import make
-from tests.runs import COMMAND, TASK, environment
+from tests.example_runs import COMMAND, TASK, environment
 
 
 def read_film(path):
@@ -21,7 +21,7 @@ def read_film(path):
         return [np.asarray((film.seek(i), film.convert("RGB"))[1]) for i in range(film.n_frames)]
 
 
-# -------------------------------------------------------------------------------------------------- baselines
+# ---------------------------------------------------------------------------------------- baselines
 
 
 def test_baselines_stand_beside_what_is_known_of_them(ask, monkeypatch):
@@ -37,7 +37,13 @@ def test_baselines_stand_beside_what_is_known_of_them(ask, monkeypatch):
     scores = dict(zip(names, numbers(text, "normalised score"), strict=True))
     assert abs(scores["random"]) < 0.02
     assert abs(scores["oracle"] - 1) < 0.05
-    for name in ("rooms visited", "rounds cleared", "dots eaten", "time to first clear", "its standard error"):
+    for name in (
+        "rooms visited",
+        "rounds cleared",
+        "dots eaten",
+        "time to first clear",
+        "its standard error",
+    ):
         assert name in text
 
 
@@ -56,15 +62,36 @@ def test_every_task_has_a_random_team(ask):
     ("words", "said"),
     [
         (("baselines", "paxmen-4"), "Unknown task 'paxmen-4'. Closest: 'paxmen-4a'."),
-        (("baselines", "paxmen-4a", "--episodes", 1), "--episodes is 1; it must be at least 2, for a standard error."),
+        (
+            ("baselines", "paxmen-4a", "--episodes", 1),
+            "--episodes is 1; it must be at least 2, for a standard error.",
+        ),
         (("render", "paxmen-4"), "Unknown task 'paxmen-4'. Closest: 'paxmen-4a'."),
-        (("render", "paxmen-4a", "--team", "oracles"), "has no scripted team 'oracles'. It has: random, "),
-        (("render", "paxmen-4a", "--out", "film.mp4"), "A film is saved as .gif, not as '.mp4' (film.mp4)."),
-        (("render", ".", "--team", "oracle"), "--team names a script, but '.' is a run with a policy of its own."),
-        (("render", "aerojax-2v2", "--out", "film.mp4"), "A film is saved as .gif or .acmi, not as '.mp4' (film.mp4)."),
-        (("render", "paxmen-4a", "--task", "paxmen-4a-heldout"), "--task is for a trained team, but 'paxmen-4a' is a"),
+        (
+            ("render", "paxmen-4a", "--team", "oracles"),
+            "has no scripted team 'oracles'. It has: random, ",
+        ),
+        (
+            ("render", "paxmen-4a", "--out", "film.mp4"),
+            "A film is saved as .gif, not as '.mp4' (film.mp4).",
+        ),
+        (
+            ("render", ".", "--team", "oracle"),
+            "--team names a script, but '.' is a run with a policy of its own.",
+        ),
+        (
+            ("render", "aerojax-2v2", "--out", "film.mp4"),
+            "A film is saved as .gif or .acmi, not as '.mp4' (film.mp4).",
+        ),
+        (
+            ("render", "paxmen-4a", "--task", "paxmen-4a-heldout"),
+            "--task is for a trained team, but 'paxmen-4a' is a",
+        ),
         (("render", "."), "'.' does not hold a run: there is no config.json in it."),
-        (("play", TASK), f"Task '{TASK}' cannot be played by hand; those of PaxMen can, as in 'paxmen-4a'."),
+        (
+            ("play", TASK),
+            f"Task '{TASK}' cannot be played by hand; those of PaxMen can, as in 'paxmen-4a'.",
+        ),
         (("play", "paxmen-4a", "--agent", 4), "--agent is 4; 'paxmen-4a' has agents 0 to 3."),
         (("play", "paxmen-4a", "--team", "x"), "has no scripted team 'x'."),
     ],
@@ -76,7 +103,7 @@ def test_wrong_input(ask, here, words, said):
     assert list(here.iterdir()) == []
 
 
-# -------------------------------------------------------------------------------------------------- films
+# -------------------------------------------------------------------------------------------- films
 
 
 def test_tacview_gets_the_whole_episode(ask, here):
@@ -89,7 +116,9 @@ def test_tacview_gets_the_whole_episode(ask, here):
 
 
 def test_a_film_of_a_scripted_team(ask, here):
-    assert ask("render", "paxmen-4a", "--team", "oracle", "--out", "deep/oracle.gif").split() == ["deep/oracle.gif"]
+    assert ask("render", "paxmen-4a", "--team", "oracle", "--out", "deep/oracle.gif").split() == [
+        "deep/oracle.gif"
+    ]
     frames = read_film(here / "deep" / "oracle.gif")
     assert len(frames) > 95  # of 101 moments; a GIF joins pictures that do not differ
     assert all((a != b).any() for a, b in itertools.pairwise(frames))
@@ -105,16 +134,22 @@ def test_a_film_of_a_trained_team(ask, here, whole):
     assert [path.name for path in here.iterdir()] == ["episode.gif"]
 
 
-# -------------------------------------------------------------------------------------------------- play
+# --------------------------------------------------------------------------------------------- play
 
 
 def test_a_person_plays_from_a_pipe(here):
-    """Everything but the picture works without a terminal; the team goes on while the person waits."""
+    """Everything but the picture works without a terminal; the team goes on while the person
+    waits.
+    """
     words = [COMMAND, "play", "paxmen-4a", "--team", "idle"]
-    done = subprocess.run(words, input="wwww" + " " * 50 + "q", capture_output=True, text=True, env=environment())
+    done = subprocess.run(
+        words, input="wwww" + " " * 50 + "q", capture_output=True, text=True, env=environment()
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "paxmen-4a   step 54 of 100" in done.stdout
-    assert done.stdout.splitlines()[-1] == "paxmen-4a: return -5.40 after 54 of 100 steps"  # 54 steps of -0.1
+    assert (
+        done.stdout.splitlines()[-1] == "paxmen-4a: return -5.40 after 54 of 100 steps"
+    )  # 54 steps of -0.1
 
 
 def test_an_episode_ends_by_itself(here):
@@ -140,7 +175,10 @@ def test_a_person_plays_in_a_terminal_that_is_left_as_it_was(here):
     assert "▀".encode() in text
     assert b"step 3 of 100" in text
     assert b"after 3 of 100 steps" in text
-    assert subprocess.run(["stty", "-g"], stdin=theirs, capture_output=True, text=True).stdout == before
+    assert (
+        subprocess.run(["stty", "-g"], stdin=theirs, capture_output=True, text=True).stdout
+        == before
+    )
     os.close(ours)
     os.close(theirs)
 

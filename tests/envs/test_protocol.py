@@ -1,4 +1,6 @@
-"""check_env accepts what keeps the contract and names what breaks it; the probes are what they say."""
+"""check_env accepts what keeps the contract and names what breaks it; the probes are what they
+say.
+"""
 
 import itertools
 from dataclasses import dataclass, replace
@@ -51,19 +53,28 @@ def change_start(**changes):
     """An environment whose first observation is wrong; each change is a function of the field."""
 
     def on_reset(state, observation):
-        return state, observation._replace(**{k: f(getattr(observation, k)) for k, f in changes.items()})
+        return state, observation._replace(
+            **{k: f(getattr(observation, k)) for k, f in changes.items()}
+        )
 
     return Altered(on_reset=on_reset)
 
 
 def change_step(**changes):
     """An environment whose steps are wrong; each change is a function of the whole step."""
-    return Altered(on_step=lambda state, step: (state, step._replace(**{k: f(step) for k, f in changes.items()})))
+    return Altered(
+        on_step=lambda state, step: (
+            state,
+            step._replace(**{k: f(step) for k, f in changes.items()}),
+        )
+    )
 
 
 def change_step_observation(**changes):
     return change_step(
-        observation=lambda step: step.observation._replace(**{k: f(step.observation) for k, f in changes.items()})
+        observation=lambda step: step.observation._replace(
+            **{k: f(step.observation) for k, f in changes.items()}
+        )
     )
 
 
@@ -82,30 +93,57 @@ def at_time_2(step, value, other):
 DRAW = itertools.count()  # randomness that does not come from the key
 
 WRONG = {
-    "no agents": (change_spec(num_agents=0), r"spec.num_agents is 0, expected an int of at least 1"),
+    "no agents": (
+        change_spec(num_agents=0),
+        r"spec.num_agents is 0, expected an int of at least 1",
+    ),
     "float limit": (change_spec(time_limit=5.0), r"spec.time_limit is 5.0, expected an int"),
-    "float size": (change_spec(action=Continuous(0)), r"spec.action is 0, expected an int of at least 1"),
-    "bare action": (change_spec(action=2), r"spec.action is 2, expected Discrete\(n\) or Continuous\(n\)"),
-    "metrics twice": (change_spec(metrics=("time", "time")), r"spec.metrics is .* different strings"),
+    "float size": (
+        change_spec(action=Continuous(0)),
+        r"spec.action is 0, expected an int of at least 1",
+    ),
+    "bare action": (
+        change_spec(action=2),
+        r"spec.action is 2, expected Discrete\(n\) or Continuous\(n\)",
+    ),
+    "metrics twice": (
+        change_spec(metrics=("time", "time")),
+        r"spec.metrics is .* different strings",
+    ),
     "dict spec": (Altered(spec={}), r"spec is of type dict, expected EnvSpec"),
     "observation size": (
         change_spec(observation_size=4),
         r"reset: observation.local is float32\[2, 3\], expected float32\[2, 4\]",
     ),
-    "state size": (change_spec(state_size=9), r"observation.state is float32\[2\], expected float32\[9\]"),
-    "agents": (change_spec(num_agents=3), r"observation.local is float32\[2, 3\], expected float32\[3, 3\]"),
+    "state size": (
+        change_spec(state_size=9),
+        r"observation.state is float32\[2\], expected float32\[9\]",
+    ),
+    "agents": (
+        change_spec(num_agents=3),
+        r"observation.local is float32\[2, 3\], expected float32\[3, 3\]",
+    ),
     "continuous": (
         change_spec(action=Continuous(1)),
         r"observation.legal is bool\[2, 2\], expected bool\[2, 0\]",
     ),
-    "metric names": (change_spec(metrics=("won",)), r"metrics are \['episode', 'time'\], expected \['won'\]"),
+    "metric names": (
+        change_spec(metrics=("won",)),
+        r"metrics are \['episode', 'time'\], expected \['won'\]",
+    ),
     "start dtype": (change_start(local=half), r"reset: observation.local is float16"),
-    "start legal": (change_start(legal=half), r"reset: observation.legal is float16\[2, 2\], expected bool"),
+    "start legal": (
+        change_start(legal=half),
+        r"reset: observation.legal is float16\[2, 2\], expected bool",
+    ),
     "start active": (
         change_start(active=lambda x: x[:1]),
         r"observation.active is bool\[1\], expected bool\[2\]",
     ),
-    "start finite": (change_start(local=lambda x: x / 0), r"reset before step 0: observation.local is .*inf"),
+    "start finite": (
+        change_start(local=lambda x: x / 0),
+        r"reset before step 0: observation.local is .*inf",
+    ),
     "no choice": (change_start(legal=jnp.zeros_like), r"agents \[0, 1\] have no legal action"),
     "swapped": (
         Altered(on_reset=lambda state, observation: (observation, state)),

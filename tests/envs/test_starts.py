@@ -51,7 +51,9 @@ def test_ended_environments_take_the_next_starts_in_order_and_the_others_go_on()
     np.testing.assert_array_equal(observation.state[:, 1], [1000, 0, 1, 1003, 2])
     assert starts.num_drawn == 3
 
-    starts, state, _ = draw(starts, [True, False, False, False, True])  # on from where the pool stands
+    starts, state, _ = draw(
+        starts, [True, False, False, False, True]
+    )  # on from where the pool stands
     np.testing.assert_array_equal(state.episode, [3, 1001, 1002, 1003, 4])
     assert starts.num_drawn == 5
 
@@ -72,7 +74,9 @@ def test_a_dry_pool_is_gone_through_again():
 def test_every_part_of_a_start_is_taken_together():
     starts = numbered(5)
     _, state, observation = draw(starts, [True] * 5)
-    jax.tree.map(np.testing.assert_array_equal, (state, observation), (starts.state, starts.observation))
+    jax.tree.map(
+        np.testing.assert_array_equal, (state, observation), (starts.state, starts.observation)
+    )
 
 
 def test_starts_are_resets_of_the_environment_itself():
@@ -86,7 +90,9 @@ def test_starts_are_resets_of_the_environment_itself():
 
 
 def test_drawn_starts_have_the_environments_own_distribution():
-    """Ids are uniform in 0..999: over 100 pools the ids drawn by random ends cover the range evenly."""
+    """Ids are uniform in 0..999: over 100 pools the ids drawn by random ends cover the range
+    evenly.
+    """
 
     def one_pool(key):
         starts_key, end_key = jax.random.split(key)
@@ -99,14 +105,25 @@ def test_drawn_starts_have_the_environments_own_distribution():
     assert ((drawn >= 0) & (drawn < 1000)).all()
     counts = np.histogram(drawn, bins=10, range=(0, 1000))[0]
     expected = len(drawn) / 10
-    assert np.sum((counts - expected) ** 2 / expected) < 27.9  # chi-squared with 9 degrees of freedom: p = 0.001
+    assert (
+        np.sum((counts - expected) ** 2 / expected) < 27.9
+    )  # chi-squared with 9 degrees of freedom: p = 0.001
 
 
 @pytest.mark.parametrize(
     ("num_envs", "num_steps", "time_limit", "usual_length", "expected"),
-    [(4, 8, 8, None, 4), (4, 8, 7, None, 8), (4, 9, 8, None, 8), (4, 8, 8, 2, 16), (3, 8, 16, 5, 6), (5, 1, 999, 9, 5)],
+    [
+        (4, 8, 8, None, 4),
+        (4, 8, 7, None, 8),
+        (4, 9, 8, None, 8),
+        (4, 8, 8, 2, 16),
+        (3, 8, 16, 5, 6),
+        (5, 1, 999, 9, 5),
+    ],
 )
-def test_pool_size_is_for_episodes_of_the_usual_length(num_envs, num_steps, time_limit, usual_length, expected):
+def test_pool_size_is_for_episodes_of_the_usual_length(
+    num_envs, num_steps, time_limit, usual_length, expected
+):
     spec = replace(ENV.spec, time_limit=time_limit, usual_length=usual_length)
     assert pool_size(spec, num_envs, num_steps) == expected
     # Enough for ends by the clock: one at once, then one in every ``time_limit`` steps.
@@ -115,7 +132,9 @@ def test_pool_size_is_for_episodes_of_the_usual_length(num_envs, num_steps, time
 
 @functools.cache
 def connector_play(num_envs=64, num_steps=128, num_starts=None):
-    """A real task with early ends under random play: the pool's size; terminal moments and what came next, [ends]."""
+    """A real task with early ends under random play: the pool's size; terminal moments and what
+    came next, [ends].
+    """
     env = make("connector-5x5x3a", agent_ids=False)
     num_starts = num_starts or pool_size(env.spec, num_envs, num_steps)
 
@@ -133,7 +152,9 @@ def connector_play(num_envs=64, num_steps=128, num_starts=None):
         reset_key, starts_key, steps_key = jax.random.split(key, 3)
         state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, num_envs))
         starts = make_starts(env, starts_key, num_starts)
-        return jax.lax.scan(step, (state, observation, starts), jax.random.split(steps_key, num_steps))[1]
+        return jax.lax.scan(
+            step, (state, observation, starts), jax.random.split(steps_key, num_steps)
+        )[1]
 
     is_end, *rest = play(jax.random.key(0))
     where = np.nonzero(np.asarray(is_end))
@@ -166,12 +187,17 @@ def test_the_terminal_observation_is_kept():
 
 
 def test_starts_of_a_real_task_have_its_own_distribution():
-    """Where the first agent starts, over the 25 cells: drawn from pools, and by resets that nothing chose among."""
+    """Where the first agent starts, over the 25 cells: drawn from pools, and by resets that nothing
+    chose among.
+    """
     env, _, _, state, _ = connector_play()
     position = jax.jit(jax.vmap(lambda key: env.reset(key)[0].agents.position[0]))
     one, other = (
         np.bincount(np.asarray(cells) @ [5, 1], minlength=25)
-        for cells in (state.agents.position[:, 0], position(jax.random.split(jax.random.key(1), 4096)))
+        for cells in (
+            state.agents.position[:, 0],
+            position(jax.random.split(jax.random.key(1), 4096)),
+        )
     )
     # Two samples of different size, chi-squared with 24 degrees of freedom: p = 0.001
     weight = np.sqrt(other.sum() / one.sum())

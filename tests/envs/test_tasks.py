@@ -39,7 +39,13 @@ SIZES = {
     "connector-15x15x23a": (23, 54, 1242, Discrete(5), 225),
     "connector-18x18x33a": (33, 54, 1782, Discrete(5), 324),
     **{
-        f"smax-{name}": (allies, 13 * (allies - 1 + enemies) + 10, 12 * (allies + enemies), Discrete(5 + enemies), 101)
+        f"smax-{name}": (
+            allies,
+            13 * (allies - 1 + enemies) + 10,
+            12 * (allies + enemies),
+            Discrete(5 + enemies),
+            101,
+        )
         for name, (allies, enemies) in {
             "2s3z": (5, 5),
             "3s5z": (8, 8),
@@ -112,7 +118,7 @@ def test_every_task_has_the_sizes_of_its_suite(name):
     assert found == SIZES[name]
 
 
-# ------------------------------------------------------------------------------------------- the contract
+# ------------------------------------------------------------------------------------- the contract
 
 
 def first_of_each_suite_and_the_rest_as_slow():
@@ -177,7 +183,9 @@ def test_side_by_side_is_as_alone(name, key):
     for i in range(3):
         alone = reset(start_keys[i])
         assert_near(alone, jax.tree.map(lambda x, i=i: x[i], starts))
-        assert_near(step(step_keys[i], alone[0], actions[i]), jax.tree.map(lambda x, i=i: x[i], steps))
+        assert_near(
+            step(step_keys[i], alone[0], actions[i]), jax.tree.map(lambda x, i=i: x[i], steps)
+        )
 
 
 def assert_near(one, other):
@@ -201,7 +209,7 @@ def set_clock(state, path, time):
     return replace(**{first: new})
 
 
-# ------------------------------------------------------------------------------------------- the way in
+# --------------------------------------------------------------------------------------- the way in
 
 
 def test_agent_ids_are_on_unless_refused():

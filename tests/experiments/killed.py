@@ -1,6 +1,8 @@
-"""A run that kills itself, with SIGKILL: ``python -m tests.experiments.killed MOMENT DIRECTORY [NUM_SEEDS]``.
+"""A run that kills itself, with SIGKILL: ``python -m tests.experiments.killed MOMENT DIRECTORY
+[NUM_SEEDS]``.
 
-It is the run of ``tests.runs``, with a checkpoint at every evaluation; a directory that holds it already is resumed.
+It is the run of ``tests.example_runs``, with a checkpoint at every evaluation; a directory that
+holds it already is resumed.
 The moments:
 
     start                   before anything has been evaluated or saved
@@ -17,10 +19,10 @@ from pathlib import Path
 from threading import Thread
 from time import sleep
 
-from ratiosym.experiments import run
 from ratiosym.experiments.presets import configure
 from ratiosym.learning.devices import start_jax
-from tests.runs import SETTINGS, TASK
+from ratiosym.runs import loop
+from tests.example_runs import SETTINGS, TASK
 
 
 def die():
@@ -50,7 +52,7 @@ def replace_until(end, replace=os.replace):
 
 def main(moment, directory, num_seeds="1"):
     directory, how, what = Path(directory), *moment.partition(":")[::2]
-    run.CHECKPOINT_SECONDS = 0.0
+    loop.CHECKPOINT_SECONDS = 0.0
     if how == "appears":
         Thread(target=wait_for, args=(what, directory), daemon=True).start()
     if how == "instead-of":
@@ -60,10 +62,10 @@ def main(moment, directory, num_seeds="1"):
     def on_progress(progress):
         watch(moment, progress)
 
-    if run.run_directories(directory):
-        run.resume(directory, on_progress=on_progress)
+    if directory.run_directories(directory):
+        loop.resume(directory, on_progress=on_progress)
     else:
-        run.start(configure(TASK, **SETTINGS), directory, int(num_seeds), on_progress)
+        loop.start(configure(TASK, **SETTINGS), directory, int(num_seeds), on_progress)
 
 
 if __name__ == "__main__":

@@ -24,14 +24,18 @@ def postgres_server():
     """The address of an empty database, password and all."""
     if find_program("initdb") is None:
         pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
-    directory = Path(tempfile.mkdtemp(prefix="postgres-"))  # not pytest's, which only its owner may enter
+    directory = Path(
+        tempfile.mkdtemp(prefix="postgres-")
+    )  # not pytest's, which only its owner may enter
     is_root = os.geteuid() == 0  # as whom the server refuses to run
     if is_root:
         shutil.chown(directory, "postgres", "postgres")
 
     def run(*words, **options):
         words = (*(("runuser", "-u", "postgres", "--") if is_root else ()), *words)
-        return subprocess.run(words, cwd=directory, check=True, capture_output=True, text=True, timeout=60, **options)
+        return subprocess.run(
+            words, cwd=directory, check=True, capture_output=True, text=True, timeout=60, **options
+        )
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -43,7 +47,17 @@ def postgres_server():
     try:
         if is_root:
             shutil.chown(secret, "postgres")
-        run(find_program("initdb"), "-D", data, "-U", "tuner", "-A", "scram-sha-256", f"--pwfile={secret}", "--no-sync")
+        run(
+            find_program("initdb"),
+            "-D",
+            data,
+            "-U",
+            "tuner",
+            "-A",
+            "scram-sha-256",
+            f"--pwfile={secret}",
+            "--no-sync",
+        )
         run(control, "start", "-w", "-D", data, "-o", options, "-l", directory / "log")
         yield f"postgresql://tuner:{PASSWORD}@127.0.0.1:{port}/postgres"
     finally:

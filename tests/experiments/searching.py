@@ -1,8 +1,8 @@
 """Searches whose seeds cost nothing: a formula instead of training, all else as it is.
 
-``python -m tests.experiments.searching work SEARCH.json`` works on one; the file names the options of ``cheap_search``,
-and may say at which seed the process kills itself (``die_at``), how long a seed lasts (``seconds``), and where every
-begin and end of a seed is written down (``diary``).
+``python -m tests.experiments.searching work SEARCH.json`` works on one; the file names the options
+of ``cheap_search``, and may say at which seed the process kills itself (``die_at``), how long a
+seed lasts (``seconds``), and where every begin and end of a seed is written down (``diary``).
 """
 
 import json
@@ -16,7 +16,7 @@ from ratiosym.experiments.presets import tuning_preset
 from ratiosym.experiments.tuning import Search
 from ratiosym.experiments.tuning import storage as places
 from ratiosym.experiments.tuning.workers import work
-from tests.runs import ROOT, environment
+from tests.example_runs import ROOT, environment
 
 TASK = "mpe-spread-3ag"
 
@@ -31,7 +31,12 @@ def formula(config):
     """A number for each configuration; the actor's learning rate decides most of it."""
     h, shape = config.hyperparameters, config.shape
     value = -((h.actor_learning_rate * 1e4 - 2.5) ** 2) + 0.1 * h.critic_learning_rate * 1e4
-    return value + 0.05 * shape.num_epochs + 0.02 * (config.trust_region.b_upper or 0) + 0.01 * (config.seed % 1000)
+    return (
+        value
+        + 0.05 * shape.num_epochs
+        + 0.02 * (config.trust_region.b_upper or 0)
+        + 0.01 * (config.seed % 1000)
+    )
 
 
 def cheap_seed(config):
@@ -85,7 +90,11 @@ WORKER = {"cwd": ROOT, "env": environment()}
 
 def main(_, path):
     options = json.loads(Path(path).read_text())
-    diary, seconds, die_at = options.pop("diary", None), options.pop("seconds", 0), options.pop("die_at", None)
+    diary, seconds, die_at = (
+        options.pop("diary", None),
+        options.pop("seconds", 0),
+        options.pop("die_at", None),
+    )
     places.HEARTBEAT_SECONDS, places.GRACE_SECONDS = options.pop("heart", (1, 4))
     work(cheap_search(**options), Diary(diary, seconds, die_at))
 

@@ -1,4 +1,6 @@
-"""Where runs are computed: processes bound to cores that end when they should, and a Ray cluster that loses a node."""
+"""Where runs are computed: processes bound to cores that end when they should, and a Ray cluster
+that loses a node.
+"""
 
 import json
 import os
@@ -11,18 +13,18 @@ from functools import partial
 
 import pytest
 
+from ratiosym.errors import InputError, MissingLibraryError
 from ratiosym.experiments.executors import LocalProcesses, RayTasks, check_resources, share_cores
-from ratiosym.experiments.records import read_json
 from ratiosym.experiments.study import examine, look, run_study
 from ratiosym.experiments.worker import decode_run, encode_job, is_claimed
-from ratiosym.types import InputError, MissingLibraryError
+from ratiosym.runs.files import read_json
+from tests.example_runs import STEPS, run_command
 from tests.experiments.test_study import expect_whole_curves, make_plan, wait_until
-from tests.runs import STEPS, run_command
 
 LONG = {"steps": 400 * STEPS, "num_evaluations": 40}
 
 
-# ------------------------------------------------------------------------------------------- this machine
+# ------------------------------------------------------------------------------------- this machine
 
 
 def test_cores_are_shared_out(monkeypatch):
@@ -94,7 +96,10 @@ def test_the_last_words_of_a_process_are_kept(tmp_path):
     log.parent.mkdir(parents=True)
     log.write_text("".join(f"line {i}\n" for i in range(100)))
     words = LocalProcesses(tmp_path, num_workers=1).describe_end(run, 1).splitlines()
-    assert words == ["The worker process ended with code 1.", *(f"line {i}" for i in range(80, 100))]
+    assert words == [
+        "The worker process ended with code 1.",
+        *(f"line {i}" for i in range(80, 100)),
+    ]
 
 
 def test_a_number_of_workers_that_cannot_be(tmp_path):
@@ -102,7 +107,7 @@ def test_a_number_of_workers_that_cannot_be(tmp_path):
         LocalProcesses(tmp_path, num_workers=0)
 
 
-# ------------------------------------------------------------------------------------------- a cluster
+# ---------------------------------------------------------------------------------------- a cluster
 
 
 def test_without_ray(tmp_path, monkeypatch):
@@ -118,9 +123,14 @@ def test_a_run_needs_something(tmp_path, cpus, gpus):
 
 
 def test_what_no_machine_has():
-    nodes = [{"Alive": True, "Resources": {"CPU": 4.0}}, {"Alive": False, "Resources": {"CPU": 64.0, "GPU": 8.0}}]
+    nodes = [
+        {"Alive": True, "Resources": {"CPU": 4.0}},
+        {"Alive": False, "Resources": {"CPU": 64.0, "GPU": 8.0}},
+    ]
     check_resources(nodes, {"CPU": 4, "GPU": 0})
-    with pytest.raises(InputError, match=r"No machine of the cluster has 1 CPUs and 1 GPUs .*\(4 CPUs, 0 GPUs\)"):
+    with pytest.raises(
+        InputError, match=r"No machine of the cluster has 1 CPUs and 1 GPUs .*\(4 CPUs, 0 GPUs\)"
+    ):
         check_resources(nodes, {"CPU": 1, "GPU": 1})
     with pytest.raises(InputError, match=r"has 5 CPUs for a run"):
         check_resources(nodes, {"CPU": 5, "GPU": 0})
@@ -128,7 +138,9 @@ def test_what_no_machine_has():
 
 @pytest.fixture
 def quiet_ray(monkeypatch):
-    """No statistics, no warning of what will change, and no politeness to other processes: the test waits for it."""
+    """No statistics, no warning of what will change, and no politeness to other processes: the test
+    waits for it.
+    """
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     monkeypatch.setenv("RAY_worker_niceness", "0")
@@ -138,12 +150,16 @@ def quiet_ray(monkeypatch):
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_cluster_that_loses_a_node(tmp_path, monkeypatch, quiet_ray):
-    """Two nodes of one core each; one is killed in the middle: every run finishes, none is done twice."""
+    """Two nodes of one core each; one is killed in the middle: every run finishes, none is done
+    twice.
+    """
     from ray.cluster_utils import Cluster
 
     plan = make_plan(seeds=range(4), options=LONG)
     runs = plan.runs()
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
     other = cluster.add_node(num_cpus=1)
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)
     most, killed, finished_before = [0], [], {}
@@ -152,7 +168,9 @@ def test_a_cluster_that_loses_a_node(tmp_path, monkeypatch, quiet_ray):
         running = standing.of("running")
         most[0] = max(most[0], len(running))
         if not killed and len(running) == 2 and all(state.steps > 0 for state in running):
-            finished_before.update({s.run.path: stamp(tmp_path / "study", s.run) for s in standing.of("done")})
+            finished_before.update(
+                {s.run.path: stamp(tmp_path / "study", s.run) for s in standing.of("done")}
+            )
             cluster.remove_node(other, allow_graceful=False)
             killed.append(time.monotonic())
 
@@ -167,9 +185,19 @@ def test_a_cluster_that_loses_a_node(tmp_path, monkeypatch, quiet_ray):
     expect_whole_curves(tmp_path / "study", runs)
     for path, before in finished_before.items():
         assert stamp(tmp_path / "study", next(run for run in runs if run.path == path)) == before
-    tries = sorted(len(list((tmp_path / "study" / run.path).glob("tensorboard/events*"))) for run in runs)
-    assert tries == [1, 1, 1, 2]  # the lost one went on from its checkpoint, no other was begun twice
-    assert all(len(read_json(tmp_path / "study" / run.path / "config.json")["devices"]) == 1 for run in runs)
+    tries = sorted(
+        len(list((tmp_path / "study" / run.path).glob("tensorboard/events*"))) for run in runs
+    )
+    assert tries == [
+        1,
+        1,
+        1,
+        2,
+    ]  # the lost one went on from its checkpoint, no other was begun twice
+    assert all(
+        len(read_json(tmp_path / "study" / run.path / "config.json")["devices"]) == 1
+        for run in runs
+    )
 
 
 def stamp(directory, run):
@@ -182,7 +210,15 @@ def test_a_cluster_of_this_machine_alone(tmp_path):
     (tmp_path / "plan.toml").write_text(
         'name = "ray"\nalgorithms = ["mars"]\ntasks = ["mpe-spread-3ag"]\nseeds = [0, 1]\npreset = "smoke"\n'
     )
-    words = ("study", "run", tmp_path / "plan.toml", "--out", tmp_path / "study", "--executor", "ray")
+    words = (
+        "study",
+        "run",
+        tmp_path / "plan.toml",
+        "--out",
+        tmp_path / "study",
+        "--executor",
+        "ray",
+    )
     done = run_command(*words, env={"RAY_ADDRESS": ""})
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()

@@ -1,4 +1,6 @@
-"""Plans: the built-in ones are the paper's, files say the same, and whatever does not fit is told with what would."""
+"""Plans: the built-in ones are the paper's, files say the same, and whatever does not fit is told
+with what would.
+"""
 
 import re
 from itertools import pairwise
@@ -7,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ratiosym.envs.tasks import TASKS
+from ratiosym.errors import InputError
 from ratiosym.experiments import tuned
 from ratiosym.experiments.plans import BUILT_IN, Algorithm, Plan, read_plan
 from ratiosym.experiments.presets import configure
-from ratiosym.types import InputError
-from tests.runs import ROOT, TASK
+from tests.example_runs import ROOT, TASK
 
 LONG = ("aerojax", "jaxnav")
 VARIANTS = ["mars", "mappo-asymmetric", "maspo-asymmetric", "mars-multiplicative", "mars-additive"]
@@ -22,14 +24,28 @@ def labels(plan):
 
 
 def small(**changes):
-    return {"name": "small", "algorithms": ["mars"], "tasks": [TASK], "seeds": [0, 1], "preset": "smoke", **changes}
+    return {
+        "name": "small",
+        "algorithms": ["mars"],
+        "tasks": [TASK],
+        "seeds": [0, 1],
+        "preset": "smoke",
+        **changes,
+    }
 
 
-# ------------------------------------------------------------------------------------------ the built-in plans
+# ------------------------------------------------------------------------------- the built-in plans
 
 
 def test_the_names_of_the_built_in_plans():
-    assert list(BUILT_IN) == ["table1", "ablation", "cpu-table1", "cpu-ablation", "first-results", "smoke"]
+    assert list(BUILT_IN) == [
+        "table1",
+        "ablation",
+        "cpu-table1",
+        "cpu-ablation",
+        "first-results",
+        "smoke",
+    ]
     assert all(name == plan.name and plan.about for name, plan in BUILT_IN.items())
 
 
@@ -44,7 +60,11 @@ def test_a_built_in_plan_survives_being_written_down(name):
 
 def test_table1_is_the_papers():
     plan = read_plan("table1")
-    assert (labels(plan), plan.tasks, plan.seeds) == (["mars", "mappo", "maspo"], tuple(TASKS), tuple(range(10)))
+    assert (labels(plan), plan.tasks, plan.seeds) == (
+        ["mars", "mappo", "maspo"],
+        tuple(TASKS),
+        tuple(range(10)),
+    )
     runs = plan.runs()
     assert len(runs) == 3 * 47 * 10
     for run in runs:
@@ -63,24 +83,34 @@ def test_the_ablation_is_the_papers():
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_what_is_compared_has_the_same_target_ratios(name):
-    """The paper's fairness rule: geometry differs, bounds do not (the multiplicative variant's are its point)."""
+    """The paper's fairness rule: geometry differs, bounds do not (the multiplicative variant's are
+    its point).
+    """
     bounds = {run.label: run.config.bounds for run in read_plan(name).runs()}
     for label, (lower, upper) in bounds.items():
         assert upper == pytest.approx(1.2)
         assert lower == pytest.approx(1 / 1.2 if label == "mars-multiplicative" else 0.8)
 
 
-@pytest.mark.parametrize(("small", "large"), [("cpu-table1", "table1"), ("cpu-ablation", "ablation")])
+@pytest.mark.parametrize(
+    ("small", "large"), [("cpu-table1", "table1"), ("cpu-ablation", "ablation")]
+)
 def test_small_budgets_differ_in_the_budget_alone(small, large):
     one, other = read_plan(small), read_plan(large)
     assert (one.algorithms, one.tasks) == (other.algorithms, other.tasks)
     assert one.preset == "cpu"
-    assert {run.config.steps for run in one.runs()} == {400_000 if small == "cpu-table1" else 1_000_000}
+    assert {run.config.steps for run in one.runs()} == {
+        400_000 if small == "cpu-table1" else 1_000_000
+    }
 
 
-@pytest.mark.parametrize("name", ["table1", "ablation", "cpu-table1", "cpu-ablation", "first-results"])
+@pytest.mark.parametrize(
+    "name", ["table1", "ablation", "cpu-table1", "cpu-ablation", "first-results"]
+)
 def test_evaluation_is_the_papers(name):
-    """Evenly spaced, also before training, 32 episodes each; the absolute metric is every run's (test_run.py)."""
+    """Evenly spaced, also before training, 32 episodes each; the absolute metric is every run's
+    (test_run.py).
+    """
     expected = 122 if read_plan(name).preset == "paper" else 20
     for run in read_plan(name).runs():
         updates = run.config.evaluation_updates()
@@ -92,11 +122,17 @@ def test_evaluation_is_the_papers(name):
 
 def test_first_results_gives_all_the_same():
     plan = read_plan("first-results")
-    assert (labels(plan), plan.tasks) == (["mars", "mappo", "maspo"], ("connector-5x5x3a", "mpe-spread-3ag"))
+    assert (labels(plan), plan.tasks) == (
+        ["mars", "mappo", "maspo"],
+        ("connector-5x5x3a", "mpe-spread-3ag"),
+    )
     assert plan.seeds == (0, 1, 2, 3, 4)
     for run in plan.runs():
         assert (run.config.steps, run.config.num_evaluations) == (500_000, 20)
-        rates = run.config.hyperparameters.actor_learning_rate, run.config.hyperparameters.critic_learning_rate
+        rates = (
+            run.config.hyperparameters.actor_learning_rate,
+            run.config.hyperparameters.critic_learning_rate,
+        )
         assert rates == (5e-4, 5e-4)
     same = {(run.config.hyperparameters, run.config.shape) for run in plan.runs()}
     assert len(same) == 1
@@ -108,7 +144,7 @@ def test_smoke_is_small():
     assert sum(run.steps for run in runs) == 8 * 512
 
 
-# ------------------------------------------------------------------------------------------------ what a plan says
+# --------------------------------------------------------------------------------- what a plan says
 
 
 def test_seeds_come_one_after_another():
@@ -124,7 +160,10 @@ def test_seeds_come_one_after_another():
 def test_an_algorithms_options_come_before_the_plans():
     wide = {"label": "wide", "objective": "mars", "options": {"b_upper": 2.0, "steps": 512}}
     plan = Plan.from_dict(small(algorithms=["mars", wide], options={"steps": 256, "discount": 0.9}))
-    assert plan.algorithms == (Algorithm("mars", "mars"), Algorithm("wide", "mars", {"b_upper": 2.0, "steps": 512}))
+    assert plan.algorithms == (
+        Algorithm("mars", "mars"),
+        Algorithm("wide", "mars", {"b_upper": 2.0, "steps": 512}),
+    )
     plain, changed = (run.config for run in plan.runs()[:2])
     assert (plain.steps, changed.steps) == (256, 512)
     assert (plain.bounds.upper, changed.bounds.upper) == (1.2, 2.0)
@@ -135,7 +174,9 @@ def test_tuned_settings_are_used_only_if_asked_for(monkeypatch):
     found = {TASK: {"mars": {"options": {"actor_learning_rate": 1e-4}}}}
     monkeypatch.setattr(tuned, "TUNED", found)
     rates = {
-        is_tuned: Plan.from_dict(small(preset="cpu", tuned=is_tuned)).runs()[0].config.hyperparameters
+        is_tuned: Plan.from_dict(small(preset="cpu", tuned=is_tuned))
+        .runs()[0]
+        .config.hyperparameters
         for is_tuned in (False, True)
     }
     assert rates[False].actor_learning_rate == 2.5e-4
@@ -143,7 +184,9 @@ def test_tuned_settings_are_used_only_if_asked_for(monkeypatch):
 
 
 def test_the_example_of_the_documentation(tmp_path):
-    [example] = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(), re.DOTALL)
+    [example] = re.findall(
+        r"```toml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(), re.DOTALL
+    )
     path = tmp_path / "mine.toml"
     path.write_text(example)
     plan = read_plan(path)
@@ -152,26 +195,53 @@ def test_the_example_of_the_documentation(tmp_path):
     assert "mars-wide" in labels(plan)
 
 
-# ------------------------------------------------------------------------------------------------ wrong input
+# -------------------------------------------------------------------------------------- wrong input
 
 WRONG = {
     "objective": (small(algorithms=["marz"]), "Unknown objective 'marz'. Closest: 'mars'."),
-    "task": (small(tasks=["mpe-spread-3agents"]), "Unknown task 'mpe-spread-3agents'. Closest: 'mpe-spread-3ag'."),
-    "preset": (small(preset="smokey"), "Unknown preset 'smokey'. Closest: 'smoke'. Choose one of: paper, cpu, smoke."),
-    "key": (small(seed=[0]), "Unknown key 'seed'. Closest: 'seeds'. A plan has: name, about, algorithms,"),
+    "task": (
+        small(tasks=["mpe-spread-3agents"]),
+        "Unknown task 'mpe-spread-3agents'. Closest: 'mpe-spread-3ag'.",
+    ),
+    "preset": (
+        small(preset="smokey"),
+        "Unknown preset 'smokey'. Closest: 'smoke'. Choose one of: paper, cpu, smoke.",
+    ),
+    "key": (
+        small(seed=[0]),
+        "Unknown key 'seed'. Closest: 'seeds'. A plan has: name, about, algorithms,",
+    ),
     "option": (small(options={"step": 1}), "Unknown option 'step'. Closest: 'steps'."),
     "an algorithm's option": (
         small(algorithms=[{"objective": "mars", "options": {"b_uper": 2.0}}]),
         "Unknown option 'b_uper'. Closest: 'b_upper'.",
     ),
-    "an algorithm's key": (small(algorithms=[{"objectiv": "mars"}]), "Unknown key 'objectiv'. Closest: 'objective'."),
+    "an algorithm's key": (
+        small(algorithms=[{"objectiv": "mars"}]),
+        "Unknown key 'objectiv'. Closest: 'objective'.",
+    ),
     "what the plan says itself": (small(options={"seed": 3}), "Unknown option 'seed'."),
-    "text for a number": (small(options={"steps": "many"}), "'steps' is 'many' in the plan; it must be a whole"),
-    "part of a step": (small(options={"steps": 512.5}), "'steps' is 512.5 in the plan; it must be a whole number."),
-    "true for a number": (small(options={"discount": True}), "'discount' is True in the plan; it must be a number."),
-    "no seeds": (small(seeds=[]), "'seeds' of a plan is []; it must be a list with something in it."),
+    "text for a number": (
+        small(options={"steps": "many"}),
+        "'steps' is 'many' in the plan; it must be a whole",
+    ),
+    "part of a step": (
+        small(options={"steps": 512.5}),
+        "'steps' is 512.5 in the plan; it must be a whole number.",
+    ),
+    "true for a number": (
+        small(options={"discount": True}),
+        "'discount' is True in the plan; it must be a number.",
+    ),
+    "no seeds": (
+        small(seeds=[]),
+        "'seeds' of a plan is []; it must be a list with something in it.",
+    ),
     "one number for seeds": (small(seeds=3), "'seeds' of a plan is 3; it must be a list"),
-    "a seed in words": (small(seeds=["one"]), "A seed of the plan is 'one'; it must be a whole number."),
+    "a seed in words": (
+        small(seeds=["one"]),
+        "A seed of the plan is 'one'; it must be a whole number.",
+    ),
     "a negative seed": (small(seeds=[-1]), "--seed is -1; it must be from 0"),
     "a seed twice": (small(seeds=[1, 1]), "The seed 1 is twice in the plan."),
     "a task twice": (small(tasks=[TASK, TASK]), f"The task '{TASK}' is twice in the plan."),
@@ -181,10 +251,19 @@ WRONG = {
         "The label '../mars' cannot name a directory.",
     ),
     "nothing to run": ({"name": "empty"}, "A plan needs 'algorithms'."),
-    "a budget too small": (small(options={"steps": 3}), f"'mars' on '{TASK}': A budget of 3 steps is smaller than one"),
+    "a budget too small": (
+        small(options={"steps": 3}),
+        f"'mars' on '{TASK}': A budget of 3 steps is smaller than one",
+    ),
     "another objective's bounds": (small(options={"epsilon": 0.1}), "'mars' got the parameters"),
-    "options that are none": (small(options=[1]), "'options' of a plan is [1]; it must be a table of options."),
-    "an algorithm that is a number": (small(algorithms=[3]), "An algorithm of the plan is 3; it must be"),
+    "options that are none": (
+        small(options=[1]),
+        "'options' of a plan is [1]; it must be a table of options.",
+    ),
+    "an algorithm that is a number": (
+        small(algorithms=[3]),
+        "An algorithm of the plan is 3; it must be",
+    ),
 }
 
 
@@ -196,14 +275,20 @@ def test_a_plan_that_does_not_fit(wrong):
 
 
 def test_plans_that_cannot_be_read(tmp_path):
-    with pytest.raises(InputError, match=r"Unknown plan 'tabel1'\. Closest: 'table1'\. Built in: table1, ablation"):
+    with pytest.raises(
+        InputError, match=r"Unknown plan 'tabel1'\. Closest: 'table1'\. Built in: table1, ablation"
+    ):
         read_plan("tabel1")
     with pytest.raises(InputError, match=r"There is no plan 'nowhere\.toml'\. Built in"):
         read_plan("nowhere.toml")
     broken = Path(tmp_path / "broken.toml")
     broken.write_text("name = ")
-    with pytest.raises(InputError, match=r"The plan '.*broken\.toml' cannot be read \(.*A plan is a TOML file\."):
+    with pytest.raises(
+        InputError, match=r"The plan '.*broken\.toml' cannot be read \(.*A plan is a TOML file\."
+    ):
         read_plan(broken)
     broken.write_text('name = "x"\ntask = ["a"]\n')
-    with pytest.raises(InputError, match=r"The plan '.*broken\.toml': Unknown key 'task'\. Closest: 'tasks'\."):
+    with pytest.raises(
+        InputError, match=r"The plan '.*broken\.toml': Unknown key 'task'\. Closest: 'tasks'\."
+    ):
         read_plan(broken)

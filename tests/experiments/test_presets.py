@@ -3,9 +3,9 @@
 import pytest
 
 from ratiosym.envs.tasks import TASKS
+from ratiosym.errors import InputError
 from ratiosym.experiments.presets import PRESETS, configure, preset
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion
-from ratiosym.types import InputError
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -24,13 +24,24 @@ def test_the_paper():
     assert config.steps == 80_000_000
     assert config.num_evaluations == 122
     assert config.shape == RunShape()
-    assert (config.shape.num_envs, config.shape.update_batch_size, config.shape.rollout_length) == (128, 2, 128)
-    assert (config.shape.num_epochs, config.shape.num_minibatches, config.shape.hidden_size) == (4, 4, 128)
+    assert (config.shape.num_envs, config.shape.update_batch_size, config.shape.rollout_length) == (
+        128,
+        2,
+        128,
+    )
+    assert (config.shape.num_epochs, config.shape.num_minibatches, config.shape.hidden_size) == (
+        4,
+        4,
+        128,
+    )
     assert config.shape.num_eval_episodes == 32
     assert config.shape.memory == "gru"
     assert config.hyperparameters == Hyperparameters()
     assert (config.hyperparameters.discount, config.hyperparameters.gae_lambda) == (0.99, 0.95)
-    assert (config.hyperparameters.value_coefficient, config.hyperparameters.max_grad_norm) == (0.5, 0.5)
+    assert (config.hyperparameters.value_coefficient, config.hyperparameters.max_grad_norm) == (
+        0.5,
+        0.5,
+    )
     assert config.num_updates == 80_000_000 // (128 * 128)
     assert len(config.evaluation_updates()) == 123
 
@@ -41,7 +52,9 @@ def test_the_long_suites_of_the_paper(task):
     assert preset("cpu", task).steps == preset("cpu", "mpe-spread-3ag").steps
 
 
-@pytest.mark.parametrize("task", ["mpe-spread-3ag", "smax-5m_vs_6m", "connector-5x5x3a", "aerojaxed"])
+@pytest.mark.parametrize(
+    "task", ["mpe-spread-3ag", "smax-5m_vs_6m", "connector-5x5x3a", "aerojaxed"]
+)
 def test_the_other_suites_of_the_paper(task):
     assert preset("paper", task).steps == 80_000_000
 
@@ -92,7 +105,9 @@ def test_unknown_options(option, message):
 
 
 def test_unknown_presets():
-    with pytest.raises(InputError, match=r"Unknown preset 'papre'\. Choose one of: paper, cpu, smoke\."):
+    with pytest.raises(
+        InputError, match=r"Unknown preset 'papre'\. Choose one of: paper, cpu, smoke\."
+    ):
         preset("papre", "mpe-spread-3ag")
 
 

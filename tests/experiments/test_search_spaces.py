@@ -5,10 +5,17 @@ import itertools
 import numpy as np
 import pytest
 
+from ratiosym.errors import InputError
 from ratiosym.experiments.presets import configure
-from ratiosym.experiments.search_spaces import COMMON, FIXED, OWN, TRIALS, default_trials, search_space
+from ratiosym.experiments.search_spaces import (
+    COMMON,
+    FIXED,
+    OWN,
+    TRIALS,
+    default_trials,
+    search_space,
+)
 from ratiosym.objectives import OBJECTIVES
-from ratiosym.types import InputError
 
 
 def test_table_2():
@@ -50,18 +57,28 @@ def test_table_3(preset):
         "value_coefficient": 0.5,
     }
     for name, value in FIXED.items():
-        assert getattr(config.shape, name, None) == value or getattr(config.hyperparameters, name, None) == value
+        assert (
+            getattr(config.shape, name, None) == value
+            or getattr(config.hyperparameters, name, None) == value
+        )
 
 
 def targets(objective):
-    """Every pair of target ratios an objective's search can choose, as the compiled program gets them."""
+    """Every pair of target ratios an objective's search can choose, as the compiled program gets
+    them.
+    """
     names, choices = zip(*OWN[objective].items(), strict=True)
-    pairs = [OBJECTIVES[objective].bounds(**dict(zip(names, c, strict=True))) for c in itertools.product(*choices)]
+    pairs = [
+        OBJECTIVES[objective].bounds(**dict(zip(names, c, strict=True)))
+        for c in itertools.product(*choices)
+    ]
     return {(np.float32(p.lower), np.float32(p.upper)) for p in pairs}
 
 
 def test_the_ablation_is_fair():
-    """In target-ratio form MARS, asymmetric MAPPO and asymmetric MASPO have one and the same search space."""
+    """In target-ratio form MARS, asymmetric MAPPO and asymmetric MASPO have one and the same search
+    space.
+    """
     assert len(targets("mars")) == 56
     assert targets("mars") == targets("mappo-asymmetric") == targets("maspo-asymmetric")
     assert targets("mars-additive") != targets("mars-multiplicative")

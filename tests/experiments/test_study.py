@@ -1,4 +1,6 @@
-"""Studies: nothing lost, nothing repeated, nothing done twice; failures kept; what is there is told as it is."""
+"""Studies: nothing lost, nothing repeated, nothing done twice; failures kept; what is there is told
+as it is.
+"""
 
 import dataclasses
 import json
@@ -14,10 +16,10 @@ from threading import Event, Thread
 
 import pytest
 
+from ratiosym.errors import InputError
 from ratiosym.experiments import worker
 from ratiosym.experiments.executors import LocalProcesses
 from ratiosym.experiments.plans import Plan, read_plan
-from ratiosym.experiments.records import read_json
 from ratiosym.experiments.study import (
     MAX_LOST,
     RunState,
@@ -29,16 +31,26 @@ from ratiosym.experiments.study import (
     run_study,
 )
 from ratiosym.experiments.worker import carry_out, claim, is_claimed, work_file
-from ratiosym.learning import checkpoint
-from ratiosym.types import InputError
-from tests.runs import COMMAND, STEPS, TASK, contents, environment, expect_same_numbers
+from ratiosym.runs import checkpoint
+from ratiosym.runs.files import read_json
+from tests.example_runs import COMMAND, STEPS, TASK, contents, environment, expect_same_numbers
 
 WHOLE = {"steps": 12 * STEPS, "num_evaluations": 6}  # the run of the fixture ``whole``
-TOO_FAST = {"label": "too-fast", "objective": "mars", "options": {"actor_learning_rate": 1e30}}  # not finite at once
+TOO_FAST = {
+    "label": "too-fast",
+    "objective": "mars",
+    "options": {"actor_learning_rate": 1e30},
+}  # not finite at once
 
 
 def make_plan(algorithms=("mars",), seeds=(0,), **changes):
-    data = {"name": "test", "algorithms": list(algorithms), "tasks": [TASK], "seeds": list(seeds), "preset": "smoke"}
+    data = {
+        "name": "test",
+        "algorithms": list(algorithms),
+        "tasks": [TASK],
+        "seeds": list(seeds),
+        "preset": "smoke",
+    }
     return Plan.from_dict({**data, "options": WHOLE, **changes})
 
 
@@ -65,7 +77,9 @@ class Here:
 
 
 class Deadly(Here):
-    """Workers that die, as long as ``deaths`` last; each gets its run ``gain`` steps further before."""
+    """Workers that die, as long as ``deaths`` last; each gets its run ``gain`` steps further
+    before.
+    """
 
     def __init__(self, directory, deaths, gain=0):
         super().__init__(directory)
@@ -77,7 +91,9 @@ class Deadly(Here):
         self.deaths -= 1
         self.order.append(run.path)
         have = checkpoint.updates(self.directory / run.path / "checkpoint")
-        (self.directory / run.path / "checkpoint" / str(sum(have) + self.gain)).mkdir(parents=True, exist_ok=True)
+        (self.directory / run.path / "checkpoint" / str(sum(have) + self.gain)).mkdir(
+            parents=True, exist_ok=True
+        )
         self.over.append((run, "The worker process was killed by SIGKILL.\nits last words"))
 
 
@@ -100,7 +116,7 @@ def interrupt(directory):
     return directory
 
 
-# ------------------------------------------------------------------------------------------- from start to end
+# -------------------------------------------------------------------------------- from start to end
 
 
 def test_a_study_leaves_runs_as_training_does(finished, whole):
@@ -116,7 +132,15 @@ def test_a_study_leaves_runs_as_training_does(finished, whole):
 def test_the_plan_is_kept_with_where_it_ran(finished):
     directory, _ = finished
     details = read_json(directory / "plan.json")
-    assert set(details) == {"plan", "versions", "commit", "devices", "platform", "processor", "command"}
+    assert set(details) == {
+        "plan",
+        "versions",
+        "commit",
+        "devices",
+        "platform",
+        "processor",
+        "command",
+    }
     assert Plan.from_dict(details["plan"]) == read_study(directory) == make_plan(["mars", TOO_FAST])
 
 
@@ -172,7 +196,7 @@ def test_progress_is_told_on_the_way(finished, tmp_path):
     assert str(notes["mean_return"]) in evaluations.splitlines()[-1]
 
 
-# ------------------------------------------------------------------------------------------- interruptions
+# ------------------------------------------------------------------------------------ interruptions
 
 
 def test_an_interrupted_run_goes_on_to_the_same_numbers(whole, tmp_path):
@@ -196,7 +220,9 @@ def test_a_run_killed_while_it_wrote_its_first_file(whole, tmp_path):
     (tmp_path / run.path / ".config.json.writing").write_text('{"conf')
     assert look(tmp_path, run).state == "missing"
     assert len(run_study(make_plan(), tmp_path, Here).of("done")) == 1
-    assert sorted(p.name for p in (tmp_path / run.path).iterdir()) == sorted(p.name for p in whole.iterdir())
+    assert sorted(p.name for p in (tmp_path / run.path).iterdir()) == sorted(
+        p.name for p in whole.iterdir()
+    )
 
 
 def test_a_study_killed_while_it_wrote_its_plan(tmp_path):
@@ -242,7 +268,9 @@ def test_a_finished_run_is_not_done_again_by_a_late_worker(finished):
 
 def test_an_interrupt_is_no_failure_whatever_it_became_on_its_way(tmp_path, monkeypatch):
     """Libraries catch KeyboardInterrupt and raise errors of their own."""
-    [run] = Plan.from_dict({"name": "one", "algorithms": ["mars"], "tasks": [TASK], "seeds": [0]}).runs()
+    [run] = Plan.from_dict(
+        {"name": "one", "algorithms": ["mars"], "tasks": [TASK], "seeds": [0]}
+    ).runs()
 
     def interrupted(*_, **__):
         raise RuntimeError("cannot go on")
@@ -267,7 +295,9 @@ def test_a_run_that_somebody_else_is_busy_with_is_waited_for(whole, tmp_path):
 
     with claim(tmp_path / "study", theirs, 0.0):
         begin_where_work_is(plan, tmp_path / "study")
-        study = Thread(target=run_study, args=(plan, tmp_path / "study", executor, False, seen.append))
+        study = Thread(
+            target=run_study, args=(plan, tmp_path / "study", executor, False, seen.append)
+        )
         study.start()
         while not (tmp_path / "study" / ours.path / "summary.json").exists():
             time.sleep(0.01)
@@ -288,7 +318,7 @@ def begin_where_work_is(plan, directory):
     shutil.move(directory.parent / "work", directory / "work")
 
 
-# ------------------------------------------------------------------------------------------- lost workers
+# ------------------------------------------------------------------------------------- lost workers
 
 
 def test_a_run_is_started_again_when_its_worker_dies(whole, tmp_path):
@@ -318,7 +348,9 @@ def test_a_run_that_kills_its_workers_has_failed(tmp_path):
     assert [s.state for s in standing.runs] == ["failed", "failed"]
     assert len(made[0].order) == 2 * MAX_LOST
     text = (tmp_path / "study" / standing.runs[0].run.path / "failure.txt").read_text()
-    assert text.startswith(f"{MAX_LOST} workers in a row died with this run. The worker process was killed by SIGKILL.")
+    assert text.startswith(
+        f"{MAX_LOST} workers in a row died with this run. The worker process was killed by SIGKILL."
+    )
     assert "its last words" in text
 
 
@@ -337,12 +369,14 @@ def test_a_run_that_gets_further_may_lose_more_workers(tmp_path):
         run_study(make_plan(), tmp_path / "study", executor, on_progress=stop)
 
 
-# ------------------------------------------------------------------------------------------- time left
+# ---------------------------------------------------------------------------------------- time left
 
 
 def standing_of(*states):
     plan = make_plan(seeds=range(len(states)))
-    return Standing(plan, tuple(RunState(run, **state) for run, state in zip(plan.runs(), states, strict=True)))
+    return Standing(
+        plan, tuple(RunState(run, **state) for run, state in zip(plan.runs(), states, strict=True))
+    )
 
 
 def test_the_time_left_comes_from_the_pace_so_far():
@@ -351,10 +385,14 @@ def test_the_time_left_comes_from_the_pace_so_far():
     half = {"state": "running", "steps": total // 2, "timed_steps": total // 2, "seconds": 5.0}
     missing, failed = {"state": "missing"}, {"state": "failed"}
     assert standing_of(missing, missing).seconds_left() is None
-    assert standing_of({"state": "running", "seconds": 3.0}, missing).seconds_left() is None  # compiling
+    assert (
+        standing_of({"state": "running", "seconds": 3.0}, missing).seconds_left() is None
+    )  # compiling
     assert standing_of(done, failed).seconds_left() == 0
     assert standing_of(done, half).seconds_left() == pytest.approx(5.0)
-    assert standing_of(half, missing, missing).seconds_left() == pytest.approx(25.0)  # one at a time
+    assert standing_of(half, missing, missing).seconds_left() == pytest.approx(
+        25.0
+    )  # one at a time
     assert standing_of(half, half, missing).seconds_left() == pytest.approx(10.0)  # two
 
 
@@ -373,13 +411,17 @@ def test_every_task_has_its_own_pace():
     assert Standing(plan, tuple(states)).seconds_left() == pytest.approx(expected)
 
 
-# ------------------------------------------------------------------------------------------- wrong directories
+# -------------------------------------------------------------------------------- wrong directories
 
 
 def test_directories_that_hold_no_study(tmp_path, whole):
-    with pytest.raises(InputError, match=r"'.*nowhere' is not there\. Start one with: ratiosym study run PLAN"):
+    with pytest.raises(
+        InputError, match=r"'.*nowhere' is not there\. Start one with: ratiosym study run PLAN"
+    ):
         examine(tmp_path / "nowhere")
-    with pytest.raises(InputError, match=r"holds no study: there is no plan\.json in it\. Start one with"):
+    with pytest.raises(
+        InputError, match=r"holds no study: there is no plan\.json in it\. Start one with"
+    ):
         examine(tmp_path)
     with pytest.raises(InputError, match=r"is not empty and holds no study.*nothing was changed"):
         run_study(make_plan(), whole, Here)
@@ -394,7 +436,10 @@ def test_directories_that_hold_no_study(tmp_path, whole):
         ("{", r"plan\.json' cannot be read"),
         ("[]", r"plan\.json' does not hold a JSON object"),
         ("{}", r"plan\.json' has no plan in it\. Put the right one back"),
-        ('{"plan": {"name": "x"}}', r"does not fit this version of ratiosym: A plan needs 'algorithms'"),
+        (
+            '{"plan": {"name": "x"}}',
+            r"does not fit this version of ratiosym: A plan needs 'algorithms'",
+        ),
     ],
 )
 def test_a_damaged_plan_is_told_and_left(tmp_path, text, message):
@@ -408,13 +453,18 @@ def test_a_damaged_plan_is_told_and_left(tmp_path, text, message):
 def test_another_plan_for_the_same_directory(finished, tmp_path):
     directory = shutil.copytree(finished[0], tmp_path / "copied")
     before = contents(directory)
-    expected = re.escape("holds another study: seeds 0 there, 0, 1 here. Go on with that one: ratiosym study run --out")
+    expected = re.escape(
+        "holds another study: seeds 0 there, 0, 1 here. Go on with that one: ratiosym study run "
+        "--out"
+    )
     with pytest.raises(InputError, match=expected):
         run_study(make_plan(["mars", TOO_FAST], seeds=[0, 1]), directory, Here)
     with pytest.raises(InputError, match=r"algorithms mars, too-fast there, mars, mappo here"):
         run_study(make_plan(["mars", "mappo"]), directory, Here)
     assert contents(directory) == before
-    renamed = dataclasses.replace(make_plan(["mars", TOO_FAST]), name="renamed", about="the same runs")
+    renamed = dataclasses.replace(
+        make_plan(["mars", TOO_FAST]), name="renamed", about="the same runs"
+    )
     assert len(run_study(renamed, directory, Here).of("done")) == 1
 
 
@@ -423,21 +473,29 @@ def test_a_run_of_other_settings_in_its_place(whole, tmp_path):
     shutil.copytree(whole, tmp_path / plan.runs()[0].path)
     begin_in(tmp_path, plan)
     before = contents(tmp_path)
-    with pytest.raises(InputError, match=r"seed-0' holds a run with other settings than the plan.*nothing was changed"):
+    with pytest.raises(
+        InputError,
+        match=r"seed-0' holds a run with other settings than the plan.*nothing was changed",
+    ):
         run_study(plan, tmp_path, Here)
     assert contents(tmp_path) == before
 
 
-# --------------------------------------------------------------------------- processes, killed at any moment
+# ------------------------------------------------------------------ processes, killed at any moment
 
 
 def start_command(directory, *words):
-    words = [str(word) for word in (COMMAND, "study", "run", *words, "--out", directory, "--workers", 2)]
+    words = [
+        str(word) for word in (COMMAND, "study", "run", *words, "--out", directory, "--workers", 2)
+    ]
     pipe = subprocess.PIPE
-    # A shell lets its background jobs ignore Ctrl-C, and with them everything they start: these tests, say.
+    # A shell lets its background jobs ignore Ctrl-C, and with them everything they start: these
+    # tests, say.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, env=environment(), start_new_session=True)
+        return subprocess.Popen(
+            words, stdout=pipe, stderr=pipe, text=True, env=environment(), start_new_session=True
+        )
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -451,7 +509,9 @@ def write_plan(path, seeds):
 
 
 def workers_of(parent):
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True)
+    found = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True
+    )
     return [int(word) for word in found.stdout.split()]
 
 
@@ -483,8 +543,13 @@ def test_a_study_killed_at_any_moment_loses_nothing(moment, tmp_path):
     study.kill()
     study.communicate()
     wait_until(lambda: not any(is_alive(worker) for worker in workers))
-    wait_until(lambda: not examine(tmp_path / "study").of("running"), seconds=10)  # its last thread holds the lock
-    before = {s.run.path: contents(tmp_path / "study" / s.run.path) for s in examine(tmp_path / "study").of("done")}
+    wait_until(
+        lambda: not examine(tmp_path / "study").of("running"), seconds=10
+    )  # its last thread holds the lock
+    before = {
+        s.run.path: contents(tmp_path / "study" / s.run.path)
+        for s in examine(tmp_path / "study").of("done")
+    }
     study = start_command(tmp_path / "study")
     out, err = study.communicate()
     assert (study.returncode, err) == (0, "")
@@ -506,14 +571,18 @@ def test_a_killed_worker_is_replaced(tmp_path):
     plan = write_plan(tmp_path / "plan.toml", range(2))
     runs = read_plan(plan).runs()
     study = start_command(tmp_path / "study", plan)
-    wait_until(lambda: all((tmp_path / "study" / run.path / "training.csv").exists() for run in runs))
+    wait_until(
+        lambda: all((tmp_path / "study" / run.path / "training.csv").exists() for run in runs)
+    )
     victim = workers_of(study.pid)[0]
     os.kill(victim, signal.SIGKILL)
     out, err = study.communicate()
     assert (study.returncode, err) == (0, "")
     assert "2 done of 2 runs" in out
     expect_whole_curves(tmp_path / "study", runs)
-    tries = sorted(len(list((tmp_path / "study" / run.path).glob("tensorboard/events*"))) for run in runs)
+    tries = sorted(
+        len(list((tmp_path / "study" / run.path).glob("tensorboard/events*"))) for run in runs
+    )
     assert tries == [1, 2]  # the other one was not disturbed
 
 
@@ -556,9 +625,10 @@ def test_a_run_in_a_worker_gives_the_numbers_of_a_run_by_itself(tmp_path):
     [run] = make_plan().runs()
     run_study(make_plan(), tmp_path / "study", partial(LocalProcesses, num_workers=2))
     code = (
-        "import json, sys; from ratiosym.experiments import run; from ratiosym.learning.config import RunConfig;"
+        "import json, sys; from ratiosym.runs import directory, loop, trained; from "
+        "ratiosym.learning.config import RunConfig;"
         "from ratiosym.learning.devices import start_jax; start_jax();"
-        "run.start(RunConfig.from_dict(json.loads(sys.argv[1])), sys.argv[2])"
+        "loop.start(RunConfig.from_dict(json.loads(sys.argv[1])), sys.argv[2])"
     )
     words = ["taskset", "-c", "0", sys.executable, "-c", code, json.dumps(run.config.to_dict())]
     subprocess.run([*words, str(tmp_path / "alone")], check=True, env=environment())

@@ -1,4 +1,6 @@
-"""Searches: an exact number of trials, the paper's values and pruning, nothing lost when one is killed."""
+"""Searches: an exact number of trials, the paper's values and pruning, nothing lost when one is
+killed.
+"""
 
 import csv
 import dataclasses
@@ -18,9 +20,9 @@ import optuna
 import pytest
 
 from ratiosym.envs.tasks import TASKS, Task
+from ratiosym.errors import InputError
 from ratiosym.experiments import presets, ship, tuned
 from ratiosym.experiments.presets import configure, preset, read_settings, tuning_preset
-from ratiosym.experiments.records import read_json, read_table
 from ratiosym.experiments.search_spaces import search_space
 from ratiosym.experiments.tuning import Search, TrialRow, local_workers, ray_workers, tune
 from ratiosym.experiments.tuning.ledger import Ledger
@@ -30,11 +32,19 @@ from ratiosym.experiments.tuning.seeds import final_return, train_seed
 from ratiosym.experiments.tuning.storage import database_url, hide_password
 from ratiosym.experiments.tuning.workers import work
 from ratiosym.learning.train import NonFiniteLoss
-from ratiosym.types import InputError
-from tests import runs
-from tests.experiments.searching import WORKER, Counting, cheap_search, cheap_seed, formula, worker_words
+from ratiosym.runs.files import read_json
+from ratiosym.runs.tables import read_table
+from tests import example_runs as runs
+from tests.example_runs import SETTINGS, TASK, contents
+from tests.experiments.searching import (
+    WORKER,
+    Counting,
+    cheap_search,
+    cheap_seed,
+    formula,
+    worker_words,
+)
 from tests.probes import Recall
-from tests.runs import SETTINGS, TASK, contents
 
 
 def run_search(search, run_seed=cheap_seed, number=1):
@@ -57,7 +67,7 @@ def whole(tmp_path_factory):
     return whole_search(tmp_path_factory.getbasetemp())
 
 
-# ------------------------------------------------------------------------------------------------- what it gives
+# ------------------------------------------------------------------------------------ what it gives
 
 
 def test_a_search_leaves_everything(whole):
@@ -95,21 +105,28 @@ def test_values_are_means_over_seeds_of_the_last_evaluations(whole):
 
 
 @pytest.mark.parametrize(
-    ("num_evaluations", "num_counted"), [(1, 1), (2, 1), (5, 1), (6, 2), (10, 2), (20, 4), (122, 25)]
+    ("num_evaluations", "num_counted"),
+    [(1, 1), (2, 1), (5, 1), (6, 2), (10, 2), (20, 4), (122, 25)],
 )
 def test_a_seeds_value_is_its_last_fifth(num_evaluations, num_counted):
     returns = np.random.default_rng(0).normal(size=num_evaluations)
-    rows = [{"mean_return": 1e9}, *({"mean_return": x} for x in returns)]  # the one before training never counts
+    rows = [
+        {"mean_return": 1e9},
+        *({"mean_return": x} for x in returns),
+    ]  # the one before training never counts
     assert final_return(rows) == pytest.approx(returns[-num_counted:].mean())
 
 
 def test_pruning_is_the_median_rule_on_the_running_mean(whole):
-    """Written out anew: after five complete trials, one whose best running mean is below the median at that seed."""
+    """Written out anew: after five complete trials, one whose best running mean is below the median
+    at that seed.
+    """
     complete, num_pruned = [], 0
     for row in whole.rows:
         means = np.cumsum(list(row.seeds.values())) / np.arange(1, len(row.seeds) + 1)
         checks = [
-            len(complete) >= 5 and max(means[: step + 1]) < median(other[step] for other in complete)
+            len(complete) >= 5
+            and max(means[: step + 1]) < median(other[step] for other in complete)
             for step in range(min(len(means), 2))  # never after the last seed
         ]
         assert (row.state == "pruned") == any(checks)
@@ -125,11 +142,17 @@ def test_the_best_trial_is_what_train_takes(whole):
     best = max((row for row in whole.rows if row.state == "complete"), key=lambda row: row.value)
     assert whole.best == best
     found = read_json(whole.search.out / "best.json")
-    assert (found["params"], found["value"], found["trial"]) == (best.params, best.value, best.number)
+    assert (found["params"], found["value"], found["trial"]) == (
+        best.params,
+        best.value,
+        best.number,
+    )
     assert sum(found["trials"].values()) == 20
     config = read_settings(whole.search.out / "best.json")
     tried = whole.search.trial_config(best.params, 0)
-    assert config == dataclasses.replace(tried, steps=2 * tried.steps)  # a final run is twice as long
+    assert config == dataclasses.replace(
+        tried, steps=2 * tried.steps
+    )  # a final run is twice as long
     config.validate()
 
 
@@ -151,10 +174,15 @@ def test_main_effects_by_hand():
     """Two hyperparameters, every pair tried: one adds three times what the other does."""
     space = {"one": (1.0, 2.0, 3.0), "other": (1.0, 2.0, 3.0)}
     pairs = [{"one": a, "other": b} for a in space["one"] for b in space["other"]]
-    rows = [TrialRow(i, "complete", None, p, {"0": 3 * p["one"] + p["other"]}) for i, p in enumerate(pairs)]
+    rows = [
+        TrialRow(i, "complete", None, p, {"0": 3 * p["one"] + p["other"]})
+        for i, p in enumerate(pairs)
+    ]
     found = main_effects(rows, space)
     assert found == pytest.approx({"one": 0.9, "other": 0.1})  # 9 to 1
-    assert main_effects([*rows, *rows[:1] * 5], space) == pytest.approx(found)  # equal trials count once
+    assert main_effects([*rows, *rows[:1] * 5], space) == pytest.approx(
+        found
+    )  # equal trials count once
     assert main_effects(rows[:7], space) == {}
     assert main_effects([dataclasses.replace(row, seeds={"0": 1.0}) for row in rows], space) == {}
 
@@ -186,7 +214,7 @@ def test_equal_parameters_are_not_run_again(whole, tmp_path):
     assert all(len(row.seeds) == 3 for row in outcome.rows if row.state == "complete")
 
 
-# ------------------------------------------------------------------------------------------ what is interrupted
+# ------------------------------------------------------------------------------ what is interrupted
 
 
 @pytest.mark.parametrize("seed", [0, 1, 7])
@@ -201,7 +229,9 @@ def test_an_interrupted_search_goes_on(seed, whole, tmp_path):
     outcome = run_search(search, counting)
     assert numbers(outcome) == numbers(whole)[:8]
     assert len(counting.seen) == sum(len(row.seeds) for row in outcome.rows)  # none twice
-    assert [t.state.name for t in Ledger(search).trials()].count("FAIL") == 1  # the one that was stuck
+    assert [t.state.name for t in Ledger(search).trials()].count(
+        "FAIL"
+    ) == 1  # the one that was stuck
 
 
 def kill(out, die_at, **options):
@@ -221,11 +251,15 @@ def test_a_killed_search_goes_on(whole, tmp_path):
     rows = Ledger(search).rows()
     assert [row.state for row in rows] == ["complete", "waiting", "waiting", "waiting"]
     assert list(rows[1].seeds) == ["1000"]
-    shutil.rmtree(tmp_path / "search" / "trials")  # as on another machine: the study knows what is finished
+    shutil.rmtree(
+        tmp_path / "search" / "trials"
+    )  # as on another machine: the study knows what is finished
     counting = Counting()
     (tmp_path / "search" / "search.json").unlink(missing_ok=True)
     work(search, counting)
-    found = [(row.number, row.state, row.value, row.params, row.seeds) for row in Ledger(search).rows()]
+    found = [
+        (row.number, row.state, row.value, row.params, row.seeds) for row in Ledger(search).rows()
+    ]
     assert found == numbers(whole)[:4]
     assert len(counting.seen) == 12 - 4
 
@@ -239,7 +273,10 @@ def test_seeds_on_disk_are_taken_where_the_study_does_not_know_of_them(whole, tm
     assert counting.seen == []
     shutil.copytree(whole.search.out / "trials", tmp_path / "other" / "trials")
     other = cheap_search(tmp_path / "other", 2)
-    work(dataclasses.replace(other, config=dataclasses.replace(other.config, num_evaluations=1)), counting)
+    work(
+        dataclasses.replace(other, config=dataclasses.replace(other.config, num_evaluations=1)),
+        counting,
+    )
     assert len(counting.seen) == 6  # those were of another search
 
 
@@ -259,7 +296,9 @@ def test_a_finished_search_runs_nothing_and_a_longer_one_the_rest(whole, tmp_pat
     assert len(longer.rows) == 22
     assert len(counting.seen) <= 6
     before = contents(out)
-    with pytest.raises(InputError, match=r"has 22 trials already, but --trials is 20\. It may raise their number"):
+    with pytest.raises(
+        InputError, match=r"has 22 trials already, but --trials is 20\. It may raise their number"
+    ):
         run_search(cheap_search(out, 20))
     assert contents(out) == before
 
@@ -287,7 +326,9 @@ def test_divergence_is_counted_and_stops_nothing(how, tmp_path):
     assert all(row.state == "diverged" for row in outcome.rows if row.params["num_epochs"] == 8)
     assert all(row.value is None for row in diverged)
     assert read_json(tmp_path / "search" / "best.json")["trials"]["diverged"] == len(diverged)
-    failure = tmp_path / "search" / "trials" / f"{diverged[0].number:04d}" / "seed-1000" / "failure.txt"
+    failure = (
+        tmp_path / "search" / "trials" / f"{diverged[0].number:04d}" / "seed-1000" / "failure.txt"
+    )
     lost = "The loss of seed 1000 is not a finite number after update 3."
     said = {"loss": lost, "return": "The returns of seed 1000 are not finite numbers."}
     assert failure.read_text() == said[how] + "\n"
@@ -305,12 +346,14 @@ def test_nothing_but_divergence_has_no_best(tmp_path):
 
 
 def test_workers_share_a_search(whole, tmp_path):
-    """Two processes: not one trial more or fewer. The first five trials are random and complete, so they agree."""
+    """Two processes: not one trial more or fewer. The first five trials are random and complete, so
+    they agree.
+    """
     outcome = run_search(cheap_search(tmp_path / "search", 5), number=2)
     assert numbers(outcome) == numbers(whole)[:5]
 
 
-# --------------------------------------------------------------------------------------------------- wrong input
+# -------------------------------------------------------------------------------------- wrong input
 
 
 @pytest.mark.parametrize(
@@ -381,11 +424,13 @@ def test_other_peoples_directories_are_left_alone(tmp_path):
 def test_numbers_of_workers():
     with pytest.raises(InputError, match=r"--workers is 0; it must be at least 1"):
         local_workers(0)
-    with pytest.raises(InputError, match=r"--cpus is 0 and --gpus 0; a worker needs some of one of them"):
+    with pytest.raises(
+        InputError, match=r"--cpus is 0 and --gpus 0; a worker needs some of one of them"
+    ):
         ray_workers(0, 0)
 
 
-# --------------------------------------------------------------------------------------------------- addresses
+# ---------------------------------------------------------------------------------------- addresses
 
 
 @pytest.mark.parametrize(
@@ -395,7 +440,10 @@ def test_numbers_of_workers():
         ("postgresql://me:sec@ret@host/db", "postgresql://me:***@host/db"),
         ("postgresql://me:sec/ret@host/db", "postgresql://me:***@host/db"),
         ("postgresql://me@host/db", "postgresql://me@host/db"),
-        ("postgresql://host/db?user=me&password=secret&x=1", "postgresql://host/db?user=me&password=***&x=1"),
+        (
+            "postgresql://host/db?user=me&password=secret&x=1",
+            "postgresql://host/db?user=me&password=***&x=1",
+        ),
         ("mysql://me:secret@host/db", "mysql://me:***@host/db"),
     ],
 )
@@ -406,7 +454,9 @@ def test_passwords_are_hidden(address, shown):
     assert "secret" not in repr(search)
 
 
-@pytest.mark.parametrize("address", ["sqlite:///x.db", "mysql://me:secret@host/db", "/tmp/file", "", "postgresql"])
+@pytest.mark.parametrize(
+    "address", ["sqlite:///x.db", "mysql://me:secret@host/db", "/tmp/file", "", "postgresql"]
+)
 def test_only_postgresql(address, tmp_path):
     with pytest.raises(InputError, match="It must be postgresql://USER") as error:
         run_search(cheap_search(tmp_path / "search", storage=address))
@@ -415,7 +465,8 @@ def test_only_postgresql(address, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "address", ["postgresql://me:secret@host:port/db", "postgresql://me:secret@host", "postgresql://"]
+    "address",
+    ["postgresql://me:secret@host:port/db", "postgresql://me:secret@host", "postgresql://"],
 )
 def test_addresses_that_are_none(address):
     with pytest.raises(InputError, match=r"which (is no address|names no database)") as error:
@@ -427,23 +478,28 @@ def test_an_unreachable_database(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    search = cheap_search(tmp_path / "search", storage=f"postgresql://me:secret@127.0.0.1:{port}/db")
+    search = cheap_search(
+        tmp_path / "search", storage=f"postgresql://me:secret@127.0.0.1:{port}/db"
+    )
     with pytest.raises(
-        InputError, match=rf"'postgresql://me:\*\*\*@127\.0\.0\.1:{port}/db' does not answer .*refused"
+        InputError,
+        match=rf"'postgresql://me:\*\*\*@127\.0\.0\.1:{port}/db' does not answer .*refused",
     ) as error:
         run_search(search)
     assert "secret" not in str(error.value)
     assert not (tmp_path / "search").exists()
 
 
-# ------------------------------------------------------------------------------------------------ real training
+# ------------------------------------------------------------------------------------ real training
 
 
 def test_a_seed_is_the_run_that_train_would_do(tmp_path_factory):
     """Bit for bit: the evaluations of a search's seed are those of 'ratiosym train'."""
     kept = read_table(runs.whole_run(tmp_path_factory.getbasetemp()) / "evaluations.csv")
     rows = train_seed(configure(TASK, **SETTINGS))
-    assert {name: [row[name] for row in rows] for name in rows[0]} == {k: v.tolist() for k, v in kept.items()}
+    assert {name: [row[name] for row in rows] for name in rows[0]} == {
+        k: v.tolist() for k, v in kept.items()
+    }
 
 
 def tiny(objective, num_trials, out, **options):
@@ -481,7 +537,9 @@ def programs(monkeypatch):
 
 
 def test_trials_share_programs(recall, programs, tmp_path):
-    """Equal epochs and minibatches: one program, whatever the other hyperparameters and the seed are."""
+    """Equal epochs and minibatches: one program, whatever the other hyperparameters and the seed
+    are.
+    """
     search = dataclasses.replace(tiny("mars", 1, tmp_path), seeds=(1000, 1001))
     values = []
     for i in range(3):
@@ -505,7 +563,7 @@ def test_at_most_nine_programs_for_a_task_and_a_surrogate(recall, programs, tmp_
     assert programs.count == 9
 
 
-# ------------------------------------------------------------------------------------------------ tuned presets
+# ------------------------------------------------------------------------------------ tuned presets
 
 
 def test_what_is_shipped_is_what_configure_gives(whole, tmp_path, monkeypatch):
@@ -518,7 +576,11 @@ def test_what_is_shipped_is_what_configure_gives(whole, tmp_path, monkeypatch):
     assert before.items() < found["TUNED"].items()  # others stay
     entry = found["TUNED"][TASK]["mars"]
     assert entry["options"] == whole.best.params
-    assert (entry["value"], entry["trial"], entry["steps"]) == (whole.best.value, whole.best.number, 512)
+    assert (entry["value"], entry["trial"], entry["steps"]) == (
+        whole.best.value,
+        whole.best.number,
+        512,
+    )
     assert {"seeds", "trials", "commit", "versions", "processor"} < entry.keys()
     assert max(map(len, table.read_text().splitlines())) <= 120
 
@@ -530,12 +592,18 @@ def test_what_is_shipped_is_what_configure_gives(whole, tmp_path, monkeypatch):
     assert config.steps == 1_000_000
     assert configure(TASK, "cpu", b_upper=3.0).trust_region.b_upper == 3.0
     assert configure(TASK, "cpu", b_upper=3.0).trust_region.b_lower == whole.best.params["b_lower"]
-    assert configure(TASK, "cpu", objective="mappo") == configure(TASK, "cpu", is_tuned=False, objective="mappo")
-    assert configure("connector-5x5x3a", "cpu") == configure("connector-5x5x3a", "cpu", is_tuned=False)
+    assert configure(TASK, "cpu", objective="mappo") == configure(
+        TASK, "cpu", is_tuned=False, objective="mappo"
+    )
+    assert configure("connector-5x5x3a", "cpu") == configure(
+        "connector-5x5x3a", "cpu", is_tuned=False
+    )
     assert {name: configure(TASK, name, objective="mars") for name in ("paper", "smoke")} == plain
 
 
-@pytest.mark.parametrize(("task", "objective"), [(t, o) for t, entries in tuned.TUNED.items() for o in entries])
+@pytest.mark.parametrize(
+    ("task", "objective"), [(t, o) for t, entries in tuned.TUNED.items() for o in entries]
+)
 def test_every_shipped_setting_is_valid(task, objective):
     entry = tuned.TUNED[task][objective]
     assert entry["options"].keys() == search_space(objective).keys()

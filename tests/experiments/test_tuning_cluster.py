@@ -10,12 +10,12 @@ from collections import Counter
 
 import pytest
 
+from ratiosym.errors import InputError
 from ratiosym.experiments.tuning import local_workers, storage, tune
 from ratiosym.experiments.tuning.ledger import Ledger
-from ratiosym.types import InputError
+from tests.example_runs import contents, run_command
 from tests.experiments.postgres import PASSWORD, postgres_server
 from tests.experiments.searching import TASK, WORKER, cheap_search, cheap_seed, worker_words
-from tests.runs import contents, run_command
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,9 @@ def read_notes(diary):
 
 
 def wait_for_busy(workers, diary):
-    """A worker in the midst of the second seed that it runs, so that it has something to lose and something kept."""
+    """A worker in the midst of the second seed that it runs, so that it has something to lose and
+    something kept.
+    """
     while True:
         notes = read_notes(diary)
         for worker in workers:
@@ -64,7 +66,9 @@ def wait_for_busy(workers, diary):
 
 @pytest.mark.parametrize("where", ["database", "journal"])
 def test_four_workers_one_killed(where, address, quick_heart, tmp_path):
-    """With a database every worker has a directory of its own, as on machines that share nothing else."""
+    """With a database every worker has a directory of its own, as on machines that share nothing
+    else.
+    """
     diary = tmp_path / "diary"
     outs = [tmp_path / (str(number) if where == "database" else "shared") for number in range(4)]
     place = {"storage": address, "name": "four"} if where == "database" else {}
@@ -95,15 +99,24 @@ def test_four_workers_one_killed(where, address, quick_heart, tmp_path):
 
 def test_one_worker_is_killed_and_started_again(address, quick_heart, tmp_path):
     path = tmp_path / "search.json"
-    options = {"out": str(tmp_path / "search"), "num_trials": 3, "storage": address, "name": "again"}
+    options = {
+        "out": str(tmp_path / "search"),
+        "num_trials": 3,
+        "storage": address,
+        "name": "again",
+    }
     path.write_text(json.dumps({**options, "die_at": 4}))
     assert subprocess.run(worker_words(path), **WORKER, timeout=200).returncode == -signal.SIGKILL
     search = cheap_search(tmp_path / "search", 3, storage=address, name="again")
     assert [row.state for row in Ledger(search).rows()] == ["complete", "running", "waiting"]
-    outcome = tune(dataclasses.replace(search, out=tmp_path / "other"), local_workers(1, cheap_seed))
+    outcome = tune(
+        dataclasses.replace(search, out=tmp_path / "other"), local_workers(1, cheap_seed)
+    )
     expect_exact(search, num_killed=1)
     assert outcome.best is not None
-    assert not (tmp_path / "other" / "trials" / "0001" / "seed-1000").exists()  # had been finished elsewhere
+    assert not (
+        tmp_path / "other" / "trials" / "0001" / "seed-1000"
+    ).exists()  # had been finished elsewhere
 
 
 def test_a_worker_that_was_silent_for_too_long_keeps_out(address, quick_heart, tmp_path):
@@ -119,7 +132,9 @@ def test_a_worker_that_was_silent_for_too_long_keeps_out(address, quick_heart, t
         tune(rival, local_workers(1, cheap_seed))
         return [{**row, "mean_return": 1e6} for row in cheap_seed(config)]
 
-    outcome = tune(dataclasses.replace(search, out=tmp_path / "slow"), local_workers(1, other_takes_over))
+    outcome = tune(
+        dataclasses.replace(search, out=tmp_path / "slow"), local_workers(1, other_takes_over)
+    )
     assert outcome.best.value < 100
     expect_exact(search, num_killed=1)
 
@@ -133,7 +148,10 @@ def test_a_database_belongs_to_many_searches_and_a_name_to_one(address, tmp_path
     ) as error:
         tune(other, local_workers(1, cheap_seed))
     assert "another --name" in str(error.value)
-    tune(dataclasses.replace(other, out=tmp_path / "three", name="yours"), local_workers(1, cheap_seed))
+    tune(
+        dataclasses.replace(other, out=tmp_path / "three", name="yours"),
+        local_workers(1, cheap_seed),
+    )
     expect_exact(search, num_killed=0)
 
 
@@ -158,10 +176,22 @@ def test_the_command_against_a_database(address, tmp_path):
     assert "3 of 3 trials" in done.stdout
     assert PASSWORD not in done.stdout
     found = contents(tmp_path / "search")
-    assert {"best.json", "trials.csv", "importance.json", "values.png", "search.json"} <= found.keys()
+    assert {
+        "best.json",
+        "trials.csv",
+        "importance.json",
+        "values.png",
+        "search.json",
+    } <= found.keys()
     assert all(PASSWORD.encode() not in content for content in found.values())
     assert b"tuner:***@127.0.0.1" in found["search.json"]
-    gone = run_command(*words, "--storage", address.replace("127.0.0.1:", "127.0.0.1:1"), "--out", tmp_path / "other")
+    gone = run_command(
+        *words,
+        "--storage",
+        address.replace("127.0.0.1:", "127.0.0.1:1"),
+        "--out",
+        tmp_path / "other",
+    )
     assert gone.returncode == 2
     assert PASSWORD not in gone.stdout + gone.stderr
     assert not (tmp_path / "other").exists()
@@ -169,8 +199,21 @@ def test_the_command_against_a_database(address, tmp_path):
 
 def test_workers_on_a_ray_cluster(tmp_path):
     """One of this machine, as a user meets it: no chatter, exact trials."""
-    words = ("tune", TASK, "--preset", "smoke", "--trials", 3, "--num-seeds", 1, "--executor", "ray")
-    done = run_command(*words, "--out", tmp_path / "search", env={"RAY_ADDRESS": "", "RAY_worker_niceness": "0"})
+    words = (
+        "tune",
+        TASK,
+        "--preset",
+        "smoke",
+        "--trials",
+        3,
+        "--num-seeds",
+        1,
+        "--executor",
+        "ray",
+    )
+    done = run_command(
+        *words, "--out", tmp_path / "search", env={"RAY_ADDRESS": "", "RAY_worker_niceness": "0"}
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "3 of 3 trials" in done.stdout
     expect_exact(cheap_search(tmp_path / "search", 3, num_seeds=1), num_killed=0)

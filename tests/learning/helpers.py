@@ -1,7 +1,7 @@
 """Small learners, and an environment in which everything varies.
 
-Programs are compiled once for each learner (environment, shape, surrogate, mesh), and that is where the time
-of these tests goes: tests that can share a learner do.
+Programs are compiled once for each learner (environment, shape, surrogate, mesh), and that is where
+the time of these tests goes: tests that can share a learner do.
 """
 
 import dataclasses
@@ -28,16 +28,19 @@ BOUNDS = Bounds(0.8, 1.2)
 class DriftState(NamedTuple):
     time: Int[Array, ""]
     wind: Float[Array, ""]
-    reach: Float[Array, ""]  # always the same, and weakly typed, as happens in environments written by others
+    reach: Float[
+        Array, ""
+    ]  # always the same, and weakly typed, as happens in environments written by others
     position: Float[Array, "A"]
 
 
 @dataclass(frozen=True)
 class Drift:
-    """Agents are blown about: lengths, kinds of end, legal actions, active agents and rewards all vary.
+    """Agents are blown about: lengths, kinds of end, legal actions, active agents and rewards all
+    vary.
 
-    Episodes end by chance in about one step of six, else after ``time_limit`` steps by the clock. Agents
-    are rewarded for being near the middle, each for itself.
+    Episodes end by chance in about one step of six, else after ``time_limit`` steps by the clock.
+    Agents are rewarded for being near the middle, each for itself.
     """
 
     is_continuous: bool = False
@@ -47,7 +50,9 @@ class Drift:
     @property
     def spec(self) -> EnvSpec:
         action = Continuous(2) if self.is_continuous else Discrete(3)
-        return EnvSpec("drift", self.num_agents, 2, self.num_agents + 2, action, self.time_limit, ("time",))
+        return EnvSpec(
+            "drift", self.num_agents, 2, self.num_agents + 2, action, self.time_limit, ("time",)
+        )
 
     def reset(self, key: Key) -> tuple[DriftState, Observation]:
         position = jax.random.uniform(key, (self.num_agents,), minval=-1.0, maxval=1.0)
@@ -55,15 +60,21 @@ class Drift:
         return state, self._observation(state)
 
     def step(self, key: Key, state: DriftState, action: Array) -> tuple[DriftState, Step]:
-        gust, end, *drift = jax.random.normal(key, (self.num_agents + 2,))  # in one draw: quick to compile
+        gust, end, *drift = jax.random.normal(
+            key, (self.num_agents + 2,)
+        )  # in one draw: quick to compile
         push = action.sum(-1) if self.is_continuous else action - 1.0
         wind = 0.5 * state.wind + 0.1 * gust
-        position = jnp.clip(state.position + state.reach * push + 0.2 * jnp.stack(drift) + wind, -1.0, 1.0)
+        position = jnp.clip(
+            state.position + state.reach * push + 0.2 * jnp.stack(drift) + wind, -1.0, 1.0
+        )
         state = DriftState(state.time + 1, wind, jnp.full((), 0.3), position)
         terminated = end > 1.0
         truncated = ~terminated & (state.time >= self.time_limit)
         metrics = {"time": state.time.astype(jnp.float32)}
-        return state, Step(self._observation(state), -jnp.abs(position), terminated, truncated, metrics)
+        return state, Step(
+            self._observation(state), -jnp.abs(position), terminated, truncated, metrics
+        )
 
     def _observation(self, state: DriftState) -> Observation:
         elapsed = jnp.full(self.num_agents, state.time / self.time_limit)
@@ -90,7 +101,11 @@ TINY = RunShape(
 
 
 def make(
-    env: Any = None, num_seeds: int = 1, num_devices: int = 2, surrogate: Surrogate = barrier, **shape: Any
+    env: Any = None,
+    num_seeds: int = 1,
+    num_devices: int = 2,
+    surrogate: Surrogate = barrier,
+    **shape: Any,
 ) -> Learner:
     """A tiny learner; ``shape`` changes its sizes."""
     shape = dataclasses.replace(TINY, **shape)
@@ -105,19 +120,29 @@ def start(learner: Learner, *seeds: int) -> TrainState:
 
 
 def random_params(spec: EnvSpec, hidden_size: int, has_memory: bool, seed: int = 0) -> Params:
-    """Parameters that no initialiser gives: nothing is zero, nothing is orthogonal. Compiles nothing."""
+    """Parameters that no initialiser gives: nothing is zero, nothing is orthogonal. Compiles
+    nothing.
+    """
     rng = np.random.default_rng(seed)
-    like = jax.eval_shape(lambda key: init_params(key, spec, hidden_size, has_memory), jax.random.key(0))
+    like = jax.eval_shape(
+        lambda key: init_params(key, spec, hidden_size, has_memory), jax.random.key(0)
+    )
     return jax.tree.map(lambda x: jnp.array(rng.normal(scale=0.4, size=x.shape), x.dtype), like)
 
 
-def traced(hyperparameters: Hyperparameters, bounds: Bounds = BOUNDS) -> tuple[Hyperparameters, Bounds]:
+def traced(
+    hyperparameters: Hyperparameters, bounds: Bounds = BOUNDS
+) -> tuple[Hyperparameters, Bounds]:
     """Numbers as the compiled programs take them."""
     return jax.tree.map(np.float32, (hyperparameters, bounds))
 
 
 def advance(
-    learner: Learner, state: TrainState, num_updates: int, bounds: Bounds = BOUNDS, **hyperparameters: float
+    learner: Learner,
+    state: TrainState,
+    num_updates: int,
+    bounds: Bounds = BOUNDS,
+    **hyperparameters: float,
 ) -> tuple[TrainState, list[Any]]:
     """Some updates, and what each one measured: (UpdateMetrics, EpisodeSums)."""
     numbers = traced(Hyperparameters(**hyperparameters), bounds)
@@ -128,10 +153,14 @@ def advance(
     return state, measured
 
 
-def config_of(learner: Learner, num_updates: int, num_evaluations: int, **changes: Any) -> RunConfig:
+def config_of(
+    learner: Learner, num_updates: int, num_evaluations: int, **changes: Any
+) -> RunConfig:
     """The configuration of a run of this learner."""
     steps = num_updates * learner.shape.steps_per_update
-    config = RunConfig("probe", steps=steps, num_evaluations=num_evaluations, shape=learner.shape, **changes)
+    config = RunConfig(
+        "probe", steps=steps, num_evaluations=num_evaluations, shape=learner.shape, **changes
+    )
     config.validate()
     return config
 

@@ -19,7 +19,9 @@ DISCOUNT, LAMBDA = 0.9, 0.8
 
 
 def oracle(reward, value, following, is_end):
-    """sum_l (gamma lambda)^l delta_{t+l}, up to and with the first end, in O(T^2) and double precision."""
+    """sum_l (gamma lambda)^l delta_{t+l}, up to and with the first end, in O(T^2) and double
+    precision.
+    """
     reward, value, following = (np.asarray(x, np.float64) for x in (reward, value, following))
     delta = reward + (DISCOUNT * following - value)[..., None]
     advantage = np.zeros_like(delta)
@@ -54,7 +56,9 @@ def test_advantages_are_the_sum_of_the_definition():
     value, following = (jnp.array(rng.normal(size=(T, E)), jnp.float32) for _ in range(2))
     is_end = terminated | truncated
     advantage = jax.jit(generalised_advantages)(reward, value, following, is_end, DISCOUNT, LAMBDA)
-    np.testing.assert_allclose(advantage, oracle(reward, value, following, is_end), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        advantage, oracle(reward, value, following, is_end), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_with_lambda_one_an_advantage_is_the_discounted_return_less_the_value():
@@ -69,7 +73,9 @@ def test_equal_rewards_give_equal_advantages():
     reward, terminated, truncated, rng = example()
     shared = jnp.broadcast_to(reward[..., :1], reward.shape)
     value, following = (jnp.array(rng.normal(size=(T, E)), jnp.float32) for _ in range(2))
-    advantage = generalised_advantages(shared, value, following, terminated | truncated, DISCOUNT, LAMBDA)
+    advantage = generalised_advantages(
+        shared, value, following, terminated | truncated, DISCOUNT, LAMBDA
+    )
     np.testing.assert_array_equal(advantage, jnp.broadcast_to(advantage[..., :1], advantage.shape))
 
 
@@ -77,13 +83,17 @@ def test_value_target_is_the_mean_over_agents():
     rng = np.random.default_rng(0)
     advantage, value = rng.normal(size=(T, E, A)), rng.normal(size=(T, E))
     target = value_targets(jnp.array(advantage, jnp.float32), jnp.array(value, jnp.float32))
-    np.testing.assert_allclose(target, (advantage + value[..., None]).mean(-1), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        target, (advantage + value[..., None]).mean(-1), rtol=1e-4, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("time_limit", ["end", "bootstrap"])
 @pytest.mark.parametrize("memory", ["gru", "none"])
 def test_what_follows_a_step(memory, time_limit):
-    """Against single steps of the critic, which reads an episode's last state with what it remembers."""
+    """Against single steps of the critic, which reads an episode's last state with what it
+    remembers.
+    """
     shape = RunShape(memory=memory, time_limit=time_limit, hidden_size=4)
     reward, terminated, truncated, rng = example()
     states = rng.normal(size=(T + 1, 1, E, S)).astype(np.float32)  # one group
@@ -114,6 +124,8 @@ def test_what_follows_a_step(memory, time_limit):
     assert (np.asarray(following)[:, 0][np.asarray(terminated)] == 0).all()
     assert (np.asarray(following)[:, 0][np.asarray(truncated)] == 0).all() == (time_limit == "end")
 
-    advantage = jax.jit(generalised_advantages)(reward, values[:-1, 0], following[:, 0], is_end[:, 0], DISCOUNT, LAMBDA)
+    advantage = jax.jit(generalised_advantages)(
+        reward, values[:-1, 0], following[:, 0], is_end[:, 0], DISCOUNT, LAMBDA
+    )
     expected = oracle(reward, values[:-1, 0], expected[:, 0], is_end[:, 0])
     np.testing.assert_allclose(advantage, expected, rtol=1e-4, atol=1e-5)

@@ -8,9 +8,9 @@ import math
 import jax
 import pytest
 
+from ratiosym.errors import InputError
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion
 from ratiosym.objectives import OBJECTIVES
-from ratiosym.types import InputError
 
 
 def refused(thing, *parts):
@@ -46,7 +46,13 @@ def test_choices_are_named():
 
 
 def test_groups_must_divide_the_environments():
-    refused(RunShape(num_envs=7), "7 environments", "2 equal groups", "--num-envs", "--update-batch-size")
+    refused(
+        RunShape(num_envs=7),
+        "7 environments",
+        "2 equal groups",
+        "--num-envs",
+        "--update-batch-size",
+    )
 
 
 def test_minibatches_must_divide_the_sequences_of_a_group():
@@ -54,7 +60,9 @@ def test_minibatches_must_divide_the_sequences_of_a_group():
     refused(shape, "4 minibatches", "6 environments", "divisor of 6", "--num-minibatches")
     # Without memory single steps are shuffled: 6 environments x 128 steps can be cut in four.
     dataclasses.replace(shape, memory="none").validate()
-    refused(dataclasses.replace(shape, memory="none", num_minibatches=5), "5 minibatches", "768 steps")
+    refused(
+        dataclasses.replace(shape, memory="none", num_minibatches=5), "5 minibatches", "768 steps"
+    )
 
 
 def test_without_memory_sequences_are_single_steps():
@@ -72,17 +80,25 @@ WRONG = [
         for name in ("actor_learning_rate", "critic_learning_rate", "value_clip", "max_grad_norm")
         for value in (0.0, -1.0)
     ],
-    *[(f.name, value) for f in dataclasses.fields(Hyperparameters) for value in (math.nan, math.inf, -math.inf)],
+    *[
+        (f.name, value)
+        for f in dataclasses.fields(Hyperparameters)
+        for value in (math.nan, math.inf, -math.inf)
+    ],
 ]
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
 def test_numbers_out_of_range_are_refused(name, value):
-    refused(Hyperparameters(**{name: value}), "--" + name.replace("_", "-"), f"{value:g}", "must be")
+    refused(
+        Hyperparameters(**{name: value}), "--" + name.replace("_", "-"), f"{value:g}", "must be"
+    )
     refused(RunConfig("task", hyperparameters=Hyperparameters(**{name: value})), "must be")
 
 
-@pytest.mark.parametrize("name", ["discount", "gae_lambda", "entropy_coefficient", "value_coefficient"])
+@pytest.mark.parametrize(
+    "name", ["discount", "gae_lambda", "entropy_coefficient", "value_coefficient"]
+)
 def test_zero_is_allowed_where_it_means_something(name):
     Hyperparameters(**{name: 0.0}).validate()
     Hyperparameters(**{name: 1.0}).validate()
@@ -128,7 +144,11 @@ def test_bounds(objective, trust_region, lower, upper):
         ("mars", {"b_upper": 1.0}, ["b_upper=1.0", "above 1"]),
         ("mars", {"b_upper": math.inf}, ["b_upper=inf", "finite"]),
         ("mars", {"b_lower": math.nan}, ["b_lower=nan"]),
-        ("mars", {"epsilon": 0.2}, ["'epsilon'", "'b_lower', 'b_upper'"]),  # another objective's parameter
+        (
+            "mars",
+            {"epsilon": 0.2},
+            ["'epsilon'", "'b_lower', 'b_upper'"],
+        ),  # another objective's parameter
         ("mapp", {}, ["'mapp'", "Closest: 'mappo'"]),
     ],
 )
@@ -155,7 +175,13 @@ def test_there_must_be_an_evaluation():
 
 
 def test_a_budget_below_one_update_is_refused():
-    refused(RunConfig("task", steps=16_383), "16,383", "16,384", "128 environments x 128 steps", "--steps")
+    refused(
+        RunConfig("task", steps=16_383),
+        "16,383",
+        "16,384",
+        "128 environments x 128 steps",
+        "--steps",
+    )
     RunConfig("task", steps=16_384).validate()
 
 

@@ -1,4 +1,6 @@
-"""Devices, hosts and the cache of compiled programs, each in processes of their own: JAX starts only once."""
+"""Devices, hosts and the cache of compiled programs, each in processes of their own: JAX starts
+only once.
+"""
 
 import os
 import shutil
@@ -9,15 +11,15 @@ import sys
 import numpy as np
 import pytest
 
-from ratiosym.experiments import run
+from ratiosym.errors import InputError
 from ratiosym.experiments.presets import configure
-from ratiosym.experiments.records import read_json, read_table
-from ratiosym.learning import checkpoint
 from ratiosym.learning.devices import agree, cache_directory, start_jax
-from ratiosym.types import InputError
-from tests.runs import COMMAND, ROOT, STEPS, TASK, contents, environment, training_table
+from ratiosym.runs import checkpoint, loop
+from ratiosym.runs.files import read_json
+from ratiosym.runs.tables import read_table
+from tests.example_runs import COMMAND, ROOT, STEPS, TASK, contents, environment, training_table
 
-# --------------------------------------------------------------------------------------------------- devices
+# ------------------------------------------------------------------------------------------ devices
 
 
 def run_code(code, **variables):
@@ -25,7 +27,11 @@ def run_code(code, **variables):
     names = ("JAX_NUM_CPU_DEVICES", "JAX_COMPILATION_CACHE_DIR", "RATIOSYM_CACHE")
     env = {name: value for name, value in environment().items() if name not in names}
     done = subprocess.run(
-        [sys.executable, "-c", f"import os, jax\nfrom ratiosym.learning.devices import start_jax\n{code}"],
+        [
+            sys.executable,
+            "-c",
+            f"import os, jax\nfrom ratiosym.learning.devices import start_jax\n{code}",
+        ],
         capture_output=True,
         text=True,
         timeout=120,
@@ -50,10 +56,15 @@ def test_with_jax_running_already_the_devices_there_are():
 
 def test_a_number_of_devices_that_the_user_has_set():
     assert run_code("start_jax(); print(len(jax.devices()))", JAX_NUM_CPU_DEVICES="3") == "3"
-    assert run_code("jax.config.update('jax_num_cpu_devices', 4); start_jax(); print(len(jax.devices()))") == "4"
+    assert (
+        run_code(
+            "jax.config.update('jax_num_cpu_devices', 4); start_jax(); print(len(jax.devices()))"
+        )
+        == "4"
+    )
 
 
-# ----------------------------------------------------------------------------------------------------- cache
+# -------------------------------------------------------------------------------------------- cache
 
 SLOW_TO_COMPILE = """
 hits = []
@@ -97,7 +108,7 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     assert cache_directory().parent == tmp_path / ".cache" / "ratiosym"
 
 
-# ----------------------------------------------------------------------------------------------------- hosts
+# -------------------------------------------------------------------------------------------- hosts
 
 
 @pytest.mark.parametrize(
@@ -124,7 +135,10 @@ def test_several_hosts_need_all_three_options(given):
         (("host:port", 2, 0), "--coordinator is 'host:port'; it must be HOST:PORT"),
         (("127.0.0.1:1", 0, 0), "--num-processes is 0; it must be at least 1"),
         (("127.0.0.1:1", 2, 2), "--process-id is 2; with --num-processes 2 it must be from 0 to 1"),
-        (("127.0.0.1:1", 2, -1), "--process-id is -1; with --num-processes 2 it must be from 0 to 1"),
+        (
+            ("127.0.0.1:1", 2, -1),
+            "--process-id is -1; with --num-processes 2 it must be from 0 to 1",
+        ),
     ],
 )
 def test_hosts_that_cannot_be(given, message):
@@ -141,8 +155,8 @@ def test_alone_everybody_agrees_with_oneself():
 LATE = """
 import sys, time
 from ratiosym.cli import main
-from ratiosym.experiments import run
-make, run.CHECKPOINT_SECONDS = run.make, 0.0
+from ratiosym.runs import directory, loop, trained
+make, loop.CHECKPOINT_SECONDS = run.make, 0.0
 run.make = lambda *names: (time.sleep(3), make(*names))[1]
 main(sys.argv[1:])
 """
@@ -173,41 +187,54 @@ def two_processes(*words, second=(COMMAND,)):
     finally:
         for process in processes:
             process.kill()  # where it still runs
-    return [(process.returncode, *output) for process, output in zip(processes, outputs, strict=True)]
+    return [
+        (process.returncode, *output) for process, output in zip(processes, outputs, strict=True)
+    ]
 
 
 def expect_close(directory, alone):
     """The first update agrees closely; after it, rounding has its way."""
     one, other = (read_table(d / "training.csv") for d in (directory, alone))
     assert list(one) == list(other)
-    for name in set(one) - {"steps_per_second", "first_ratio_error", "approximate_kl", "active_approximate_kl"}:
+    for name in set(one) - {
+        "steps_per_second",
+        "first_ratio_error",
+        "approximate_kl",
+        "active_approximate_kl",
+    }:
         np.testing.assert_allclose(one[name][0], other[name][0], rtol=1e-4, err_msg=name)
     one, other = (checkpoint.load(d / "checkpoint") for d in (directory, alone))
     assert one.meta["update"] == other.meta["update"]
     assert one.arrays.keys() == other.arrays.keys()
     for name in one.arrays:
         if name.startswith("params/"):
-            np.testing.assert_allclose(one.arrays[name], other.arrays[name], rtol=0.1, atol=2e-3, err_msg=name)
+            np.testing.assert_allclose(
+                one.arrays[name], other.arrays[name], rtol=0.1, atol=2e-3, err_msg=name
+            )
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """The run of this process with two devices, four updates."""
     directory = tmp_path_factory.mktemp("alone") / "run"
-    run.start(configure(TASK, "smoke"), directory)
+    loop.start(configure(TASK, "smoke"), directory)
     return directory
 
 
 @pytest.mark.slow
 def test_two_processes_train_as_one(alone, tmp_path):
     directory = tmp_path / "run"
-    results = two_processes("train", TASK, "--preset", "smoke", "--out", directory, second=(sys.executable, "-c", LATE))
+    results = two_processes(
+        "train", TASK, "--preset", "smoke", "--out", directory, second=(sys.executable, "-c", LATE)
+    )
     assert [(code, errors) for code, _, errors in results] == [(0, ""), (0, "")]
     expect_close(directory, alone)
     # One set of records, by the first process.
     assert sorted(p.name for p in directory.iterdir()) == sorted(p.name for p in alone.iterdir())
     assert len(list((directory / "tensorboard").iterdir())) == 1
-    assert read_json(directory / "config.json")["config"] == read_json(alone / "config.json")["config"]
+    assert (
+        read_json(directory / "config.json")["config"] == read_json(alone / "config.json")["config"]
+    )
     assert read_json(directory / "config.json")["devices"] == ["cpu", "cpu"]
     assert checkpoint.updates(directory / "checkpoint")[-1] == 4
     assert not any(p.name.startswith(".") for p in directory.rglob("*"))
@@ -223,10 +250,15 @@ def test_two_processes_stop_together_where_there_is_a_run_already(alone):
 
 
 def test_two_processes_say_when_they_have_too_many_devices(tmp_path):
-    results = two_processes("train", TASK, "--preset", "smoke", "--update-batch-size", 1, "--out", tmp_path / "run")
+    results = two_processes(
+        "train", TASK, "--preset", "smoke", "--update-batch-size", 1, "--out", tmp_path / "run"
+    )
     for code, _, errors in results:
         assert code == 2
-        assert "2 processes bring 2 devices, but 1 seeds with 1 groups each can only use 1 of them" in errors
+        assert (
+            "2 processes bring 2 devices, but 1 seeds with 1 groups each can only use 1 of them"
+            in errors
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -246,15 +278,17 @@ def test_two_processes_resume_bit_for_bit(tmp_path):
     one, other = (checkpoint.load(d / "checkpoint").arrays for d in (parts, whole))
     assert one.keys() == other.keys()
     assert all(one[name].tobytes() == other[name].tobytes() for name in one)
-    run.resume(mixed, steps=8 * STEPS)
+    loop.resume(mixed, steps=8 * STEPS)
     one, other = (read_table(d / "evaluations.csv") for d in (mixed, whole))
     np.testing.assert_allclose(one["mean_return"], other["mean_return"], rtol=0.05)
 
 
 @pytest.mark.slow
 def test_two_processes_with_seeds_side_by_side(tmp_path):
-    results = two_processes("train", TASK, "--preset", "smoke", "--num-seeds", 2, "--out", tmp_path / "run")
+    results = two_processes(
+        "train", TASK, "--preset", "smoke", "--num-seeds", 2, "--out", tmp_path / "run"
+    )
     assert [(code, errors) for code, _, errors in results] == [(0, ""), (0, "")]
-    run.start(configure(TASK, "smoke"), tmp_path / "alone", num_seeds=2)
+    loop.start(configure(TASK, "smoke"), tmp_path / "alone", num_seeds=2)
     for seed in ("seed-0", "seed-1"):
         expect_close(tmp_path / "run" / seed, tmp_path / "alone" / seed)

@@ -1,4 +1,6 @@
-"""Both kinds of policy against NumPy: densities, entropies, samples, and where floats could give out."""
+"""Both kinds of policy against NumPy: densities, entropies, samples, and where floats could give
+out.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +10,9 @@ from scipy import integrate, stats
 
 from ratiosym.learning.distributions import MaskedCategorical, TanhGaussian, log_tanh_slope
 
-LEGAL = jnp.array([[True, True, False, True], [False, False, True, False], [True, True, True, True]])
+LEGAL = jnp.array(
+    [[True, True, False, True], [False, False, True, False], [True, True, True, True]]
+)
 LOGITS = jnp.array([[0.3, -1.2, 9.0, 2.0], [5.0, 1.0, -3.0, 0.0], [0.0, 0.0, 0.0, 30.0]])
 
 
@@ -18,7 +22,7 @@ def log_softmax_of_legal():
     return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
 
-# --------------------------------------------------------------------------------------- MaskedCategorical
+# -------------------------------------------------------------------------------- MaskedCategorical
 
 
 def test_categorical_log_prob_is_that_of_the_legal_actions():
@@ -34,7 +38,9 @@ def test_categorical_log_prob_is_that_of_the_legal_actions():
 def test_categorical_entropy_is_that_of_the_legal_actions():
     log_p = log_softmax_of_legal()
     expected = -np.sum(np.exp(log_p) * np.where(np.isfinite(log_p), log_p, 0.0), axis=-1)
-    np.testing.assert_allclose(MaskedCategorical.of(LOGITS, LEGAL).entropy(), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        MaskedCategorical.of(LOGITS, LEGAL).entropy(), expected, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_categorical_never_samples_what_is_illegal_and_the_rest_as_often_as_it_says():
@@ -73,7 +79,7 @@ def test_categorical_actions_reach_the_environment_as_they_are():
     np.testing.assert_array_equal(given, action)
 
 
-# -------------------------------------------------------------------------------------------- TanhGaussian
+# ------------------------------------------------------------------------------------- TanhGaussian
 
 
 def gaussian(mean, scale):
@@ -96,7 +102,9 @@ def test_gaussian_log_prob_is_the_density_of_the_squashed_action(mean, scale):
     # As a density over y in (-1, 1) it integrates to 1 (midpoint rule).
     edges = np.linspace(mean - 8 * scale, mean + 8 * scale, 2001)
     middle = ((edges[1:] + edges[:-1]) / 2).astype(np.float32)
-    density = np.exp(np.asarray(jax.vmap(gaussian(mean, scale).log_prob)(middle[:, None]), np.float64))
+    density = np.exp(
+        np.asarray(jax.vmap(gaussian(mean, scale).log_prob)(middle[:, None]), np.float64)
+    )
     np.testing.assert_allclose(np.sum(density * np.diff(np.tanh(edges))), 1.0, rtol=1e-3)
 
 
@@ -112,7 +120,9 @@ def test_gaussian_log_prob_is_summed_over_dimensions():
 @pytest.mark.parametrize("x", [-30.0, 30.0])
 @pytest.mark.parametrize(("mean", "scale"), [(0.0, 0.7), (29.5, 0.7), (-29.5, 2.0)])
 def test_ratio_is_exact_and_finite_where_tanh_is_flat(x, mean, scale):
-    """At 30 the tanh is exactly 1 in float32: from the squashed action alone nothing could be told."""
+    """At 30 the tanh is exactly 1 in float32: from the squashed action alone nothing could be
+    told.
+    """
     assert jnp.abs(jnp.tanh(jnp.float32(x))) == 1.0
     action, moved = jnp.array([x]), (mean + 0.01, scale * 1.02)
 
@@ -120,25 +130,34 @@ def test_ratio_is_exact_and_finite_where_tanh_is_flat(x, mean, scale):
         return gaussian(m, s).log_prob(action) - gaussian(mean, scale).log_prob(action)
 
     expected = stats.norm.logpdf(x, *moved) - stats.norm.logpdf(x, mean, scale)
-    size = abs(stats.norm.logpdf(x, mean, scale)) + 2 * abs(x)  # what is rounded before the difference
+    size = abs(stats.norm.logpdf(x, mean, scale)) + 2 * abs(
+        x
+    )  # what is rounded before the difference
     np.testing.assert_allclose(log_ratio(*moved), expected, atol=3e-7 * size)
     assert log_ratio(mean, scale) == 0.0
 
     def of_mean(m):
         return TanhGaussian(m, jnp.array([scale])).log_prob(action)
 
-    np.testing.assert_allclose(jax.grad(of_mean)(jnp.array([mean]))[0], (x - mean) / scale**2, rtol=1e-5)
+    np.testing.assert_allclose(
+        jax.grad(of_mean)(jnp.array([mean]))[0], (x - mean) / scale**2, rtol=1e-5
+    )
 
 
 def test_log_tanh_slope_does_not_cancel():
     x = np.array([-50.0, -10.0, -1.0, 0.0, 1e-4, 3.0, 50.0])
     expected = 2 * (np.log(2) - np.logaddexp(x, -x))
-    np.testing.assert_allclose(log_tanh_slope(jnp.array(x, jnp.float32)), expected, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(
+        log_tanh_slope(jnp.array(x, jnp.float32)), expected, rtol=1e-6, atol=1e-7
+    )
 
 
-# Largest error of the five-point quadrature over all means (it is at mean 0), in nats: 0.0008 at a scale of
-# 0.7, about where a policy starts, 0.006 at 1 and 0.09 at 2, where the policy is wider than the tanh.
-@pytest.mark.parametrize(("scale", "error"), [(0.3, 1.4e-6), (0.7, 8.1e-4), (1.0, 5.9e-3), (2.0, 9.1e-2)])
+# Largest error of the five-point quadrature over all means (it is at mean 0), in nats: 0.0008 at a
+# scale of 0.7, about where a policy starts, 0.006 at 1 and 0.09 at 2, where the policy is wider
+# than the tanh.
+@pytest.mark.parametrize(
+    ("scale", "error"), [(0.3, 1.4e-6), (0.7, 8.1e-4), (1.0, 5.9e-3), (2.0, 9.1e-2)]
+)
 def test_gaussian_entropy_against_integration(scale, error):
     errors = []
     for mean in np.linspace(-3.0, 3.0, 13):
@@ -146,7 +165,10 @@ def test_gaussian_entropy_against_integration(scale, error):
         def slope(x, mean=mean):
             return stats.norm.pdf(x, mean, scale) * 2 * (np.log(2) - np.logaddexp(x, -x))
 
-        expected = stats.norm.entropy(mean, scale) + integrate.quad(slope, mean - 9 * scale, mean + 9 * scale)[0]
+        expected = (
+            stats.norm.entropy(mean, scale)
+            + integrate.quad(slope, mean - 9 * scale, mean + 9 * scale)[0]
+        )
         errors.append(float(gaussian(mean, scale).entropy()) - expected)
     np.testing.assert_allclose(np.abs(errors).max(), error, rtol=0.02, atol=2e-6)
 
@@ -165,4 +187,6 @@ def test_gaussian_samples_mode_and_environment_action():
     np.testing.assert_allclose(samples.mean(0), policy.mean, atol=4 / 20_000**0.5)
     np.testing.assert_allclose(samples.std(0), policy.scale, rtol=0.03)
     np.testing.assert_array_equal(policy.mode(), policy.mean)
-    np.testing.assert_allclose(policy.environment_action(policy.mode()), np.tanh(policy.mean), rtol=1e-6)
+    np.testing.assert_allclose(
+        policy.environment_action(policy.mode()), np.tanh(policy.mean), rtol=1e-6
+    )

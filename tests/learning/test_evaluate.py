@@ -1,4 +1,6 @@
-"""Whole episodes: returns, lengths and metrics as the environment means them, and nothing after an end."""
+"""Whole episodes: returns, lengths and metrics as the environment means them, and nothing after an
+end.
+"""
 
 from dataclasses import dataclass
 
@@ -24,12 +26,16 @@ class Haunted(Counter):
         is_after = state.time >= length
         state, step = super().step(key, state, action)
         haunt = lambda x: jnp.where(is_after, jnp.nan, x)  # noqa: E731
-        return state, step._replace(reward=haunt(step.reward), metrics=jax.tree.map(haunt, step.metrics))
+        return state, step._replace(
+            reward=haunt(step.reward), metrics=jax.tree.map(haunt, step.metrics)
+        )
 
 
 def play(env, keys, hidden_size=4, is_greedy=False):
     actor = random_params(env.spec, hidden_size, has_memory=True).actor
-    return jax.jit(lambda keys: run_episodes(env, Policy(actor, env.spec, hidden_size).team(is_greedy), keys))(keys)
+    return jax.jit(
+        lambda keys: run_episodes(env, Policy(actor, env.spec, hidden_size).team(is_greedy), keys)
+    )(keys)
 
 
 def test_returns_lengths_and_metrics_are_of_the_episode_and_not_of_what_comes_after():

@@ -1,4 +1,6 @@
-"""Every task trains: one tiny update of each, and every objective on a discrete and a continuous one."""
+"""Every task trains: one tiny update of each, and every objective on a discrete and a continuous
+one.
+"""
 
 import jax
 import numpy as np
@@ -6,13 +8,14 @@ import pytest
 
 from ratiosym.envs.tasks import TASKS, make
 from ratiosym.experiments.presets import configure
-from ratiosym.experiments.records import read_json
 from ratiosym.learning.learner import init_state, train_step
 from ratiosym.learning.train import make_learner
 from ratiosym.objectives import OBJECTIVES
-from tests.runs import run_command
+from ratiosym.runs.files import read_json
+from tests.example_runs import run_command
 
-# Two steps a rollout in the two groups of two environments that two minibatches want: quick to compile and to run.
+# Two steps a rollout in the two groups of two environments that two minibatches want: quick to
+# compile and to run.
 TINY = {
     "num_envs": 4,
     "rollout_length": 2,
@@ -42,11 +45,15 @@ def update(task, objective="mars"):
 
 
 def check(before, after, metrics):
-    assert np.abs(metrics.first_ratio_error).max() < 1e-5  # nothing has been learned before the first gradient
+    assert (
+        np.abs(metrics.first_ratio_error).max() < 1e-5
+    )  # nothing has been learned before the first gradient
     for leaf in jax.tree.leaves((after, metrics)):
         assert np.isfinite(leaf).all()
     for part in ("actor", "critic"):
-        pairs = zip(*(jax.tree.leaves(getattr(params, part)) for params in (before, after)), strict=True)
+        pairs = zip(
+            *(jax.tree.leaves(getattr(params, part)) for params in (before, after)), strict=True
+        )
         assert any((one != other).any() for one, other in pairs)
 
 
@@ -66,11 +73,16 @@ def test_every_objective_trains_with_choices_and_with_numbers(task, objective):
     "task",
     [
         "connector-5x5x3a",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("rware-tiny-2ag", "sar-100tg-2ag", "smax-2s3z")),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("rware-tiny-2ag", "sar-100tg-2ag", "smax-2s3z")
+        ),
     ],
 )
 def test_a_fresh_process_trains(task, tmp_path):
-    """There, the task's library is imported, and its objects are made, in the middle of tracing a program."""
+    """There, the task's library is imported, and its objects are made, in the middle of tracing a
+    program.
+    """
     done = run_command("train", task, "--preset", "smoke", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert read_json(tmp_path / "run" / "summary.json")["task"] == task

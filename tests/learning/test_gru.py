@@ -1,4 +1,6 @@
-"""The recurrent core against the equations, step by step, and its gradient against autodiff of them."""
+"""The recurrent core against the equations, step by step, and its gradient against autodiff of
+them.
+"""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +24,9 @@ def reference(params, inputs, is_start, carry):
         h = jnp.where(first[..., None], 0.0, h)
         reset = jax.nn.sigmoid(x @ W_reset + b_reset + h @ U_reset)
         z = jax.nn.sigmoid(x @ W_update + b_update + h @ U_update)
-        n = jnp.tanh(x @ W_candidate + b_candidate + reset * (h @ U_candidate + params.candidate_bias))
+        n = jnp.tanh(
+            x @ W_candidate + b_candidate + reset * (h @ U_candidate + params.candidate_bias)
+        )
         h = (1 - z) * n + z * h
         return h, h
 
@@ -37,7 +41,9 @@ def example(seed=0, batch=(4,), first=None):
     def normal(*shape):
         return jnp.array(rng.normal(size=shape), jnp.float32)
 
-    params = GRUParams(normal(FEATURES, 3 * HIDDEN), normal(3 * HIDDEN), normal(HIDDEN, 3 * HIDDEN), normal(HIDDEN))
+    params = GRUParams(
+        normal(FEATURES, 3 * HIDDEN), normal(3 * HIDDEN), normal(HIDDEN, 3 * HIDDEN), normal(HIDDEN)
+    )
     is_start = rng.random((LENGTH, *batch)) < 0.3
     is_start[0] = is_start[0] if first is None else first
     assert is_start[1:].any()
@@ -67,7 +73,9 @@ def test_gradient_is_that_of_the_equations_in_all_inputs(batch, first):
         return jax.jit(jax.grad(loss, argnums=(0, 1, 2)))(params, inputs, carry)
 
     ours, theirs = gradient(gru), gradient(reference)
-    for name, a, b in zip([*GRUParams._fields, "inputs", "carry"], *map(jax.tree.leaves, (ours, theirs)), strict=True):
+    for name, a, b in zip(
+        [*GRUParams._fields, "inputs", "carry"], *map(jax.tree.leaves, (ours, theirs)), strict=True
+    ):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5, err_msg=name)
         assert (np.abs(b).max() > 0.01) or (name == "carry" and first), name
     if first:

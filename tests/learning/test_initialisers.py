@@ -6,7 +6,9 @@ import pytest
 from ratiosym.learning.initialisers import orthogonal
 
 
-@pytest.mark.parametrize(("num_inputs", "num_outputs"), [(128, 128), (21, 128), (128, 5), (1, 1), (3, 1)])
+@pytest.mark.parametrize(
+    ("num_inputs", "num_outputs"), [(128, 128), (21, 128), (128, 5), (1, 1), (3, 1)]
+)
 def test_the_shorter_side_is_orthonormal_times_the_gain(num_inputs, num_outputs, key):
     kernel = np.asarray(orthogonal(key, num_inputs, num_outputs, 2**0.5), np.float64)
     assert kernel.shape == (num_inputs, num_outputs)
@@ -17,7 +19,9 @@ def test_the_shorter_side_is_orthonormal_times_the_gain(num_inputs, num_outputs,
 def test_uniform_over_all_orthogonal_kernels(key):
     """The moments of a Haar matrix: mean 0, squares 1/n, and Q Q' independent of position."""
     n, num_draws = 4, 20_000
-    kernels = np.asarray(jax.jit(jax.vmap(lambda k: orthogonal(k, n, n)))(jax.random.split(key, num_draws)))
+    kernels = np.asarray(
+        jax.jit(jax.vmap(lambda k: orthogonal(k, n, n)))(jax.random.split(key, num_draws))
+    )
     error = 5 / num_draws**0.5
     np.testing.assert_allclose(kernels.mean(0), 0, atol=error)
     np.testing.assert_allclose((kernels**2).mean(0), 1 / n, atol=error)

@@ -1,4 +1,6 @@
-"""Seeds, groups and devices: the same numbers however they are laid out, and no program compiled twice."""
+"""Seeds, groups and devices: the same numbers however they are laid out, and no program compiled
+twice.
+"""
 
 import dataclasses
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 from jax.sharding import AbstractMesh
 
+from ratiosym.errors import InputError
 from ratiosym.learning import learner as module
 from ratiosym.learning.config import Hyperparameters
 from ratiosym.learning.evaluate import run_episodes
@@ -17,7 +20,6 @@ from ratiosym.learning.policy import Policy
 from ratiosym.learning.rollout import init_rollout, rollout
 from ratiosym.learning.update import minibatch_indices
 from ratiosym.objectives import Bounds
-from ratiosym.types import InputError
 from tests.learning.helpers import (
     TINY,
     Drift,
@@ -39,12 +41,14 @@ ACTOR = random_params(Drift().spec, TINY.hidden_size, has_memory=False).actor
 
 
 def numbers(tree):
-    """What an update gives, apart from the environments' own states: parameters, moments, metrics."""
+    """What an update gives, apart from the environments' own states: parameters, moments,
+    metrics.
+    """
     state, [(metrics, episodes)] = tree
     return plain((state.params, state.optimiser, metrics, episodes))
 
 
-# ------------------------------------------------------------------------------------------------ devices
+# ------------------------------------------------------------------------------------------ devices
 
 
 def test_one_device_and_two_agree():
@@ -53,7 +57,9 @@ def test_one_device_and_two_agree():
     assert (one.mesh.size, two.mesh.size) == (1, 2)
     assert_equal(start(one), start(two))
     for seed in range(5):  # an extreme may lie in either group
-        results = [numbers(advance(learner, start(learner, seed), 1, **FAST)) for learner in (one, two)]
+        results = [
+            numbers(advance(learner, start(learner, seed), 1, **FAST)) for learner in (one, two)
+        ]
         assert_close(*results, rtol=1e-4, atol=1e-6)
     assert differ(results[0][0], start(one, seed).params)
 
@@ -102,7 +108,9 @@ class Device:
         (1, 4, 3, (1, 2)),
     ],
 )
-def test_mesh_puts_seeds_on_devices_first_and_then_groups(num_seeds, num_groups, num_devices, layout):
+def test_mesh_puts_seeds_on_devices_first_and_then_groups(
+    num_seeds, num_groups, num_devices, layout
+):
     devices = [Device(i) for i in range(num_devices)]
     mesh = make_mesh(num_seeds, num_groups, devices)
     assert mesh.axis_names == ("seed", "group")
@@ -121,11 +129,13 @@ def test_several_hosts_must_all_have_work(monkeypatch):
     """Idle devices of another host would wait for ever."""
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     assert make_mesh(2, 1).size == 2
-    with pytest.raises(InputError, match=r"2 processes bring 2 devices, but 1 seeds .* use 1 of them.*--num-seeds"):
+    with pytest.raises(
+        InputError, match=r"2 processes bring 2 devices, but 1 seeds .* use 1 of them.*--num-seeds"
+    ):
         make_mesh(1, 1)
 
 
-# ------------------------------------------------------------------------------------------------- seeds
+# -------------------------------------------------------------------------------------------- seeds
 
 
 def test_the_same_seed_gives_the_same_numbers_to_the_last_bit():
@@ -171,7 +181,9 @@ def test_fresh_state():
         lambda key: fresh_state.__wrapped__(Drift(), NO_MEMORY, jnp.zeros(1, jnp.uint32)),
         lambda key: rollout(Drift(), NO_MEMORY, ACTOR, init_rollout(Drift(), NO_MEMORY, key)),
         lambda key: minibatch_indices(jax.random.split(key, 2), NO_MEMORY),
-        lambda key: run_episodes(Drift(), Policy(ACTOR, Drift().spec, 0).team(), jax.random.split(key, 3)),
+        lambda key: run_episodes(
+            Drift(), Policy(ACTOR, Drift().spec, 0).team(), jax.random.split(key, 3)
+        ),
     ],
     ids=["fresh_state", "rollout", "minibatch_indices", "run_episodes"],
 )
@@ -180,11 +192,13 @@ def test_no_key_is_used_twice(draw, key):
         jax.jit(draw)(key)
 
 
-# ------------------------------------------------------------------------------------------- compilation
+# -------------------------------------------------------------------------------------- compilation
 
 
 def test_nothing_is_compiled_twice():
-    """From a fresh state, from an updated one, after an evaluation, with other numbers, by an equal learner."""
+    """From a fresh state, from an updated one, after an evaluation, with other numbers, by an equal
+    learner.
+    """
     programs = (train_step, evaluate, keep_best)
     for program in programs:
         program.clear_cache()
@@ -246,12 +260,15 @@ def test_arrays_do_not_pile_up():
     assert counts[-1] <= counts[0], counts
 
 
-# -------------------------------------------------------------------------------------------- evaluation
+# --------------------------------------------------------------------------------------- evaluation
 
 
 def test_evaluations_do_not_depend_on_devices_and_pads_are_cut_off():
     one, two = make(num_devices=1), make(num_devices=2)
-    params, keys = start(one).params, jax.random.split(jax.random.key(0), (1, 5))  # five do not divide by two
+    params, keys = (
+        start(one).params,
+        jax.random.split(jax.random.key(0), (1, 5)),
+    )  # five do not divide by two
     here, there = evaluate(one, params, keys), evaluate(two, start(two).params, keys)
     assert here.returns.shape == there.returns.shape == (1, 5)
     np.testing.assert_array_equal(here.lengths, there.lengths)
@@ -312,7 +329,9 @@ def test_best_parameters_are_kept_seed_by_seed():
     np.testing.assert_array_equal(state.best_return, [2.0, 5.0])
 
     state, _ = advance(learner, state, 1)
-    state = keep_best(learner, state, jnp.array([np.nan, 5.0]))  # no number and no better: the older ones stay
+    state = keep_best(
+        learner, state, jnp.array([np.nan, 5.0])
+    )  # no number and no better: the older ones stay
     assert_equal(seed(state.best_params, 0), seed(second, 0))
     assert_equal(seed(state.best_params, 1), seed(first, 1))
     np.testing.assert_array_equal(state.best_return, [2.0, 5.0])

@@ -14,7 +14,8 @@ from tests.learning.helpers import Drift, random_params
 
 HIDDEN, LENGTH, BATCH, AGENTS = 16, 5, 3, 2
 DISCRETE, CONTINUOUS = (
-    dataclasses.replace(env.spec, observation_size=7, state_size=20) for env in (Drift(), Drift(is_continuous=True))
+    dataclasses.replace(env.spec, observation_size=7, state_size=20)
+    for env in (Drift(), Drift(is_continuous=True))
 )
 SPECS = pytest.mark.parametrize("spec", [DISCRETE, CONTINUOUS], ids=["discrete", "continuous"])
 MEMORY = pytest.mark.parametrize("has_memory", [True, False], ids=["gru", "none"])
@@ -68,7 +69,11 @@ def test_shapes(spec, has_memory):
 def test_first_gains(spec):
     params = first_params(spec)
     for network, head_gain in ((params.actor.network, 0.01), (params.critic, 1.0)):
-        for layer, gain in ((network.torso, 2**0.5), (network.body, 2**0.5), (network.head, head_gain)):
+        for layer, gain in (
+            (network.torso, 2**0.5),
+            (network.body, 2**0.5),
+            (network.head, head_gain),
+        ):
             kernel = np.asarray(layer.kernel) / gain
             gram = kernel.T @ kernel if kernel.shape[0] >= kernel.shape[1] else kernel @ kernel.T
             np.testing.assert_allclose(gram, np.eye(len(gram)), atol=1e-5)
@@ -89,7 +94,9 @@ def test_first_policy_is_close_to_uniform(spec):
         np.testing.assert_allclose(p, uniform, atol=0.02)
     else:
         np.testing.assert_allclose(policy.mean, np.zeros(policy.mean.shape), atol=0.1)
-        np.testing.assert_allclose(policy.scale, np.full(policy.scale.shape, np.log(2) + 1e-3), rtol=1e-6)
+        np.testing.assert_allclose(
+            policy.scale, np.full(policy.scale.shape, np.log(2) + 1e-3), rtol=1e-6
+        )
 
 
 @SPECS
@@ -131,7 +138,9 @@ def test_agents_share_one_network_and_do_not_see_each_other(spec):
     params = random_params(spec, HIDDEN, has_memory=True)
     observation, is_start, carry, _ = example(spec, HIDDEN)
     policy, carries = act(params.actor, observation, is_start, carry)
-    swapped = observation._replace(local=observation.local[..., ::-1, :], legal=observation.legal[..., ::-1, :])
+    swapped = observation._replace(
+        local=observation.local[..., ::-1, :], legal=observation.legal[..., ::-1, :]
+    )
     policy_swapped, carries_swapped = act(params.actor, swapped, is_start, carry[..., ::-1, :])
     for a, b in zip((*policy, carries), (*policy_swapped, carries_swapped), strict=True):
         np.testing.assert_allclose(a[..., ::-1, :], b, rtol=1e-5, atol=1e-7)

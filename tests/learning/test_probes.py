@@ -1,7 +1,8 @@
 """Every objective solves environments whose answer is known.
 
-Objectives of one surrogate share a program. Every day all seven solve Recall, which needs the most: memory, credit
-over time, rewards of each agent. MARS solves the others every day too, and all seven do when slow tests run.
+Objectives of one surrogate share a program. Every day all seven solve Recall, which needs the most:
+memory, credit over time, rewards of each agent. MARS solves the others every day too, and all seven
+do when slow tests run.
 """
 
 import jax
@@ -14,7 +15,13 @@ from ratiosym.objectives import OBJECTIVES
 from tests.learning.helpers import advance, make, start
 from tests.probes import ConstantReward, Matching, Recall, Target
 
-SHAPE = {"num_envs": 32, "rollout_length": 9, "num_epochs": 4, "num_minibatches": 2, "hidden_size": 16}
+SHAPE = {
+    "num_envs": 32,
+    "rollout_length": 9,
+    "num_epochs": 4,
+    "num_minibatches": 2,
+    "hidden_size": 16,
+}
 # Other than the defaults, with which some objectives would coincide.
 PARAMETERS = {
     "mars": {"b_lower": 0.7, "b_upper": 1.4},
@@ -27,16 +34,23 @@ PARAMETERS = {
 }
 EVERY_DAY = pytest.mark.parametrize("objective", OBJECTIVES)
 MARS_EVERY_DAY = pytest.mark.parametrize(
-    "objective", [pytest.param(name, marks=() if name == "mars" else pytest.mark.slow) for name in OBJECTIVES]
+    "objective",
+    [pytest.param(name, marks=() if name == "mars" else pytest.mark.slow) for name in OBJECTIVES],
 )
 
 
 def learn(env, objective, num_updates, memory="none", entropy_coefficient=0.0):
-    """The state after training, and the mean return of the episodes of the first and the last ten updates."""
+    """The state after training, and the mean return of the episodes of the first and the last ten
+    updates.
+    """
     objective = OBJECTIVES[objective]
     learner = make(env, num_devices=1, surrogate=objective.surrogate, memory=memory, **SHAPE)
     bounds = objective.bounds(**PARAMETERS[objective.name])
-    numbers = {"actor_learning_rate": 5e-3, "critic_learning_rate": 1e-2, "entropy_coefficient": entropy_coefficient}
+    numbers = {
+        "actor_learning_rate": 5e-3,
+        "critic_learning_rate": 1e-2,
+        "entropy_coefficient": entropy_coefficient,
+    }
     state, measured = advance(learner, start(learner), num_updates, bounds, **numbers)
     returns = [sums.total_return.sum() / sums.num_ended.sum() for _, sums in measured]
     return state, np.mean(returns[:1]), np.mean(returns[-10:])
@@ -65,7 +79,9 @@ def test_matching_is_solved_without_ever_doing_what_is_illegal(objective):
     state, first, last = learn(Matching(), objective, 50, entropy_coefficient=0.003)
     assert abs(first - 0.25) < 0.15
     assert last > 0.95
-    np.testing.assert_allclose(values(state, [[-1.0], [1.0]]), [1.0, 1.0], atol=0.1)  # the critic knows it
+    np.testing.assert_allclose(
+        values(state, [[-1.0], [1.0]]), [1.0, 1.0], atol=0.1
+    )  # the critic knows it
 
 
 @MARS_EVERY_DAY
@@ -87,4 +103,6 @@ def values(state, seen):
     """V of some states, without memory."""
     critic = jax.tree.map(lambda x: x[0], state.params.critic)
     seen = jnp.array(seen)[None]  # [1, E, S]
-    return apply_critic(critic, seen, jnp.zeros(seen.shape[:2], bool), jnp.zeros((seen.shape[1], 0)))[0][0]
+    return apply_critic(
+        critic, seen, jnp.zeros(seen.shape[:2], bool), jnp.zeros((seen.shape[1], 0))
+    )[0][0]

@@ -1,4 +1,6 @@
-"""What a rollout records: starts, ends, carries, log-probabilities, sums; and whose random numbers."""
+"""What a rollout records: starts, ends, carries, log-probabilities, sums; and whose random
+numbers.
+"""
 
 import dataclasses
 import functools
@@ -89,7 +91,9 @@ def test_sums_count_ended_episodes_only_and_whole():
         assert episode_sums.num_ended == is_end.sum()
         np.testing.assert_allclose(episode_sums.total_return, np.sum(lengths * (lengths + 1) / 2))
         time = np.asarray(state.observation.state[:, 0])
-        np.testing.assert_allclose(state.episode_return, time * (time + 1) / 2)  # of the episode under way
+        np.testing.assert_allclose(
+            state.episode_return, time * (time + 1) / 2
+        )  # of the episode under way
     # Over episodes: longer ones would weigh more in a mean over steps.
     total, number = sum(s.total_return for s in sums), sum(s.num_ended for s in sums)
     whole = joined(transitions)
@@ -117,13 +121,17 @@ def test_stored_log_probs_are_those_of_the_policy_that_acted(is_continuous):
     states, transitions, _ = play(env, SHAPE, 3)
     actor = programs(env, SHAPE)[0]
     act = jax.jit(apply_actor)
-    for state, transition in zip(states, transitions, strict=False):  # the whole rollout from the stored carry
+    for state, transition in zip(
+        states, transitions, strict=False
+    ):  # the whole rollout from the stored carry
         policy, carries = act(actor, transition.observation, transition.is_start, state.actor_carry)
         log_prob = jax.jit(type(policy).log_prob)(policy, transition.action)
         np.testing.assert_allclose(log_prob, transition.log_prob, atol=1e-5)
     np.testing.assert_allclose(carries[-1], states[-1].actor_carry, atol=1e-6)
     if not is_continuous:
-        taken = np.take_along_axis(transition.observation.legal, np.asarray(transition.action)[..., None], -1)
+        taken = np.take_along_axis(
+            transition.observation.legal, np.asarray(transition.action)[..., None], -1
+        )
         assert taken.all()
 
 
@@ -138,7 +146,9 @@ def test_carry_is_zeroed_exactly_at_starts():
             continue
         carry = np.zeros((1, 2, SHAPE.hidden_size), np.float32)
         for t in range(begin, len(whole.is_start)):
-            observation = jax.tree.map(lambda x, e=env, t=t: x[t : t + 1, e : e + 1], whole.observation)
+            observation = jax.tree.map(
+                lambda x, e=env, t=t: x[t : t + 1, e : e + 1], whole.observation
+            )
             carry = act(actor, observation, np.zeros((1, 1), bool), carry)[1][0]
         np.testing.assert_allclose(states[-1].actor_carry[env], carry[0], atol=1e-6)
         ages.add(len(whole.is_start) - begin)
@@ -154,7 +164,9 @@ def test_the_same_key_gives_the_same_rollout_and_another_key_another():
 
 
 def test_groups_side_by_side_draw_their_own_random_numbers():
-    """Mava's replicas share one key. Each group is as if alone with its key, and no two are alike."""
+    """Mava's replicas share one key. Each group is as if alone with its key, and no two are
+    alike.
+    """
     env, shape = Drift(), SHAPE
     actor, first, _ = programs(env, shape)
     keys = jax.random.split(jax.random.key(5), 3)
@@ -178,9 +190,16 @@ def test_environments_and_steps_draw_their_own_random_numbers():
     env = Drift(is_continuous=True)
     [state, _], [transition], _ = play(env, SHAPE, 1)
     actor = programs(env, SHAPE)[0]
-    policy, _ = jax.jit(apply_actor)(actor, transition.observation, transition.is_start, state.actor_carry)
-    noise = np.asarray((transition.action - policy.mean) / policy.scale)  # what was drawn, [T, E, A, n]
-    assert len(np.unique(noise.reshape(-1, noise.shape[-1]).round(3), axis=0)) == noise.size // noise.shape[-1]
+    policy, _ = jax.jit(apply_actor)(
+        actor, transition.observation, transition.is_start, state.actor_carry
+    )
+    noise = np.asarray(
+        (transition.action - policy.mean) / policy.scale
+    )  # what was drawn, [T, E, A, n]
+    assert (
+        len(np.unique(noise.reshape(-1, noise.shape[-1]).round(3), axis=0))
+        == noise.size // noise.shape[-1]
+    )
 
 
 def test_successive_rollouts_draw_new_starts_and_new_actions():
@@ -188,7 +207,9 @@ def test_successive_rollouts_draw_new_starts_and_new_actions():
     first, second = transitions
     assert differ(first.action, second.action)
     # The first step's starts were drawn in the rollout before.
-    one, two = (np.asarray(t.observation.local[1:])[np.asarray(t.is_start[1:])][..., 0] for t in transitions)
+    one, two = (
+        np.asarray(t.observation.local[1:])[np.asarray(t.is_start[1:])][..., 0] for t in transitions
+    )
     assert len(one)
     assert len(two)
     assert not np.isin(one, two).any()

@@ -26,7 +26,17 @@ from ratiosym.learning.train import (
     train,
 )
 from ratiosym.objectives import barrier, clipped
-from tests.learning.helpers import Drift, advance, assert_close, assert_equal, config_of, differ, make, plain, start
+from tests.learning.helpers import (
+    Drift,
+    advance,
+    assert_close,
+    assert_equal,
+    config_of,
+    differ,
+    make,
+    plain,
+    start,
+)
 from tests.probes import Broken
 
 SEEDS = (3, 8)
@@ -62,7 +72,9 @@ COLUMNS = [
 
 @functools.cache
 def whole_run():
-    """Two seeds, five updates, evaluations after 0, 2 and 5. States as they were at each evaluation."""
+    """Two seeds, five updates, evaluations after 0, 2 and 5. States as they were at each
+    evaluation.
+    """
     learner = make(num_seeds=2)
     config = config_of(learner, num_updates=5, num_evaluations=2)
     config = dataclasses.replace(
@@ -97,7 +109,7 @@ def assert_same_events(ours, theirs):
             assert_equal(a.episodes, b.episodes)
 
 
-# ------------------------------------------------------------------------------------------------ events
+# ------------------------------------------------------------------------------------------- events
 
 
 def test_events_come_in_order_and_on_schedule():
@@ -127,8 +139,19 @@ def test_rows_of_training():
         assert row["episodes"] == int(row["episodes"]) > 0
         assert all(isinstance(value, int | float) for value in row.values())
         assert row["first_ratio_error"] < 1e-5
-        assert row["ratio_min"] <= row["ratio_q01"] <= row["ratio_q50"] <= row["ratio_q99"] <= row["ratio_max"]
-        assert row["ratio_min"] <= row["active_ratio_min"] <= row["active_ratio_max"] <= row["ratio_max"]
+        assert (
+            row["ratio_min"]
+            <= row["ratio_q01"]
+            <= row["ratio_q50"]
+            <= row["ratio_q99"]
+            <= row["ratio_max"]
+        )
+        assert (
+            row["ratio_min"]
+            <= row["active_ratio_min"]
+            <= row["active_ratio_max"]
+            <= row["ratio_max"]
+        )
         assert row["steps_per_second"] > 0
     assert rows[0] != {**rows[1], "steps_per_second": rows[0]["steps_per_second"]}  # seeds differ
 
@@ -149,7 +172,7 @@ def test_rows_are_what_the_updates_measured():
             np.testing.assert_allclose(row["episode_return"], mean, rtol=1e-6)
 
 
-# -------------------------------------------------------------------------------------------- evaluations
+# -------------------------------------------------------------------------------------- evaluations
 
 
 def test_evaluations_are_of_the_current_parameters_the_first_before_training():
@@ -172,7 +195,9 @@ def test_evaluations_are_of_the_current_parameters_the_first_before_training():
 def test_the_absolute_metric_is_of_the_best_parameters_in_320_fresh_episodes():
     learner, _, _ = whole_run()
     events, [finished] = of_kind(Evaluated), of_kind(Finished)
-    means = np.array([[e.returns.mean() for e in event.episodes] for event in events])  # [evaluations, K]
+    means = np.array(
+        [[e.returns.mean() for e in event.episodes] for event in events]
+    )  # [evaluations, K]
     best = means.argmax(axis=0)
     assert (best < len(events) - 1).any()  # or the last would do as well
     np.testing.assert_allclose(events[-1].state.best_return, means.max(axis=0), rtol=1e-6)
@@ -195,7 +220,11 @@ def test_the_absolute_metric_is_made_of_whole_portions():
     ten = absolute_metric(learner, params, SEEDS, update=5, num_episodes=10)
     assert evaluate._cache_size() == size
     keys = episode_keys(SEEDS, _ABSOLUTE, 5, 12)[:, :10]
-    assert_close(ten, [jax.tree.map(lambda x, k=k: x[k], plain(evaluate(learner, params, keys))) for k in (0, 1)], 1e-5)
+    assert_close(
+        ten,
+        [jax.tree.map(lambda x, k=k: x[k], plain(evaluate(learner, params, keys))) for k in (0, 1)],
+        1e-5,
+    )
 
 
 def test_keys_of_episodes_are_all_different():
@@ -206,21 +235,27 @@ def test_keys_of_episodes_are_all_different():
     ]
     keys = np.concatenate(keys)
     assert len(np.unique(keys, axis=0)) == len(keys) == 2 * 3 * 2 * 4
-    np.testing.assert_array_equal(plain(episode_keys((0, 1), 1, 2, 4))[1], plain(episode_keys((1,), 1, 2, 4))[0])
+    np.testing.assert_array_equal(
+        plain(episode_keys((0, 1), 1, 2, 4))[1], plain(episode_keys((1,), 1, 2, 4))[0]
+    )
 
 
 def test_evaluations_do_not_begin_as_training_does():
-    """A key that is split and folded into gives the same numbers twice: fold_in(key, 1) is split(key)[1]."""
+    """A key that is split and folded into gives the same numbers twice: fold_in(key, 1) is
+    split(key)[1].
+    """
     learner = make(num_seeds=2)
     training = plain(start(learner, *SEEDS).groups.env_state.position)
     for stream in (_EVALUATION, _ABSOLUTE):
         for update in range(3):
             keys = episode_keys(SEEDS, stream, update, 64)
-            first, _ = jax.vmap(jax.vmap(lambda k: learner.env.reset(jax.random.fold_in(k, 0))))(keys)
+            first, _ = jax.vmap(jax.vmap(lambda k: learner.env.reset(jax.random.fold_in(k, 0))))(
+                keys
+            )
             assert not np.isin(training, np.asarray(first.position)).any()
 
 
-# ---------------------------------------------------------------------------------------- taking up again
+# ---------------------------------------------------------------------------------- taking up again
 
 
 def test_a_run_taken_up_at_an_evaluation_goes_on_to_the_last_bit():
@@ -239,7 +274,7 @@ def test_a_finished_run_has_only_its_absolute_metric_left():
     assert_same_events(list(train(learner, config, SEEDS, state, update=5)), events[-1:])
 
 
-# -------------------------------------------------------------------------------------------- ill-fated runs
+# ----------------------------------------------------------------------------------- ill-fated runs
 
 
 @dataclass(frozen=True)
@@ -256,7 +291,9 @@ def test_a_loss_that_is_no_number_stops_the_run_at_its_update():
     learner = make(ShortBroken(num_good=18), memory="none", num_epochs=1)
     config = config_of(learner, num_updates=6, num_evaluations=1)
     events = []
-    with pytest.raises(NonFiniteLoss, match=r"seed 7 is not a finite number after update 4") as caught:
+    with pytest.raises(
+        NonFiniteLoss, match=r"seed 7 is not a finite number after update 4"
+    ) as caught:
         events.extend(train(learner, config, [7]))
     assert caught.value.update == 4
     assert names(events) == [("Evaluated", 0), ("Updated", 1), ("Updated", 2), ("Updated", 3)]
@@ -267,7 +304,7 @@ def test_a_loss_that_is_no_number_stops_the_run_at_its_update():
         assert np.isfinite(row["policy_loss"])
 
 
-# ----------------------------------------------------------------------------------------------- learners
+# ----------------------------------------------------------------------------------------- learners
 
 
 def test_learners_are_made_from_configurations():
@@ -280,13 +317,17 @@ def test_learners_are_made_from_configurations():
     mappo = dataclasses.replace(config, objective="mappo", trust_region=TrustRegion(epsilon=0.1))
     assert make_learner(Drift(), mappo, 1).surrogate is clipped
     asymmetric = dataclasses.replace(config, objective="mappo-asymmetric")
-    assert make_learner(Drift(), mappo, 1) == make_learner(Drift(), asymmetric, 1)  # one program serves both
+    assert make_learner(Drift(), mappo, 1) == make_learner(
+        Drift(), asymmetric, 1
+    )  # one program serves both
 
 
 def test_training_compiles_one_update_program_for_all_trust_regions():
     learner, config, events = whole_run()
     size = train_step._cache_size()
-    other = dataclasses.replace(config, trust_region=TrustRegion(b_lower=0.5, b_upper=2.0), steps=2 * 48)
+    other = dataclasses.replace(
+        config, trust_region=TrustRegion(b_lower=0.5, b_upper=2.0), steps=2 * 48
+    )
     rows = [event.rows for event in train(learner, other, SEEDS) if isinstance(event, Updated)]
     assert train_step._cache_size() == size
     assert rows[0][0]["policy_loss"] != events[1].rows[0]["policy_loss"]

@@ -1,4 +1,6 @@
-"""One update: ratios of 1 before it, sequences, minibatches, losses and steps against plain references."""
+"""One update: ratios of 1 before it, sequences, minibatches, losses and steps against plain
+references.
+"""
 
 import dataclasses
 import functools
@@ -51,20 +53,26 @@ COMBINATIONS = pytest.mark.parametrize(
 )
 FAST = {"actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}
 
-# ------------------------------------------------------------------- ratios are 1 before the first step
+# --------------------------------------------------------------- ratios are 1 before the first step
 
 
 @functools.cache
 def collector(learner):
-    """A rollout and its batch without learning from it; the log-ratios and changes of value, computed directly."""
+    """A rollout and its batch without learning from it; the log-ratios and changes of value,
+    computed directly.
+    """
 
     @jax.jit
     def collect(params, groups):
         act = functools.partial(rollout, learner.env, learner.shape, params.actor)
         after, transition, _ = jax.vmap(act, out_axes=(0, 1, 0))(groups)
-        batch, critic_carry = make_batch(learner.shape, params.critic, groups, after, transition, Hyperparameters())
+        batch, critic_carry = make_batch(
+            learner.shape, params.critic, groups, after, transition, Hyperparameters()
+        )
         policy, _ = apply_actor(params.actor, batch.observation, batch.is_start, batch.actor_carry)
-        value, _ = apply_critic(params.critic, batch.observation.state, batch.is_start, batch.critic_carry)
+        value, _ = apply_critic(
+            params.critic, batch.observation.state, batch.is_start, batch.critic_carry
+        )
         changes = policy.log_prob(batch.action) - batch.log_prob, value - batch.value
         return after._replace(critic_carry=critic_carry), batch, changes
 
@@ -73,7 +81,9 @@ def collector(learner):
 
 @COMBINATIONS
 def test_all_ratios_are_one_before_the_first_gradient_step(memory, is_continuous):
-    """Acting and training see the same: carries, flags, order. In the first update and in later ones."""
+    """Acting and training see the same: carries, flags, order. In the first update and in later
+    ones.
+    """
     learner = make(Drift(is_continuous), num_devices=1, memory=memory)
     state, measured = advance(learner, start(learner), 5, **FAST)
     for metrics, _ in measured:
@@ -92,7 +102,9 @@ def test_all_ratios_are_one_before_the_first_gradient_step(memory, is_continuous
 
 
 def test_critic_remembers_across_rollouts():
-    """Rollouts one after another are valued as one long one: nothing is read twice, nothing is left out."""
+    """Rollouts one after another are valued as one long one: nothing is read twice, nothing is left
+    out.
+    """
     learner = make(num_devices=1)
     state = start(learner)
     params, groups = jax.tree.map(lambda x: x[0], (state.params, state.groups))
@@ -109,13 +121,15 @@ def test_critic_remembers_across_rollouts():
     np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5)
 
 
-# --------------------------------------------------------------------------------------------- sequences
+# ---------------------------------------------------------------------------------------- sequences
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 6, 12])
 def test_a_sequence_is_contiguous_time_of_one_environment_of_one_group(length):
     num_steps, num_groups, num_envs = 12, 3, 5
-    where = np.stack(np.meshgrid(*map(np.arange, (num_steps, num_groups, num_envs)), indexing="ij"), axis=-1)
+    where = np.stack(
+        np.meshgrid(*map(np.arange, (num_steps, num_groups, num_envs)), indexing="ij"), axis=-1
+    )
     cut = np.asarray(to_sequences(jnp.array(where), length))  # [L, N, (time, group, environment)]
     pieces = num_steps // length
     assert cut.shape == (length, num_groups * pieces * num_envs, 3)
@@ -124,8 +138,12 @@ def test_a_sequence_is_contiguous_time_of_one_environment_of_one_group(length):
     assert (time[0] % length == 0).all()
     assert (group == group[:1]).all()
     assert (env == env[:1]).all()
-    assert len(np.unique(cut.reshape(-1, 3), axis=0)) == num_steps * num_groups * num_envs  # each moment once
-    np.testing.assert_array_equal(group[0], np.repeat(np.arange(num_groups), pieces * num_envs))  # group after group
+    assert (
+        len(np.unique(cut.reshape(-1, 3), axis=0)) == num_steps * num_groups * num_envs
+    )  # each moment once
+    np.testing.assert_array_equal(
+        group[0], np.repeat(np.arange(num_groups), pieces * num_envs)
+    )  # group after group
 
 
 def test_carries_lie_as_the_sequences_do():
@@ -148,16 +166,25 @@ def test_blocks_and_back(num_blocks):
     np.testing.assert_array_equal(blocks[-1], x[:, :, -m:].reshape(2, 3 * m, 4))
 
 
-# ------------------------------------------------------------------------------------------- minibatches
+# -------------------------------------------------------------------------------------- minibatches
 
 
 @pytest.mark.parametrize("memory", ["gru", "none"])
 def test_each_epoch_visits_every_sequence_of_each_group_once_in_an_order_of_its_own(memory):
-    shape = RunShape(num_envs=24, update_batch_size=3, rollout_length=4, num_epochs=3, num_minibatches=2, memory=memory)
+    shape = RunShape(
+        num_envs=24,
+        update_batch_size=3,
+        rollout_length=4,
+        num_epochs=3,
+        num_minibatches=2,
+        memory=memory,
+    )
     n = shape.sequences_per_group
     index = np.asarray(minibatch_indices(jax.random.split(jax.random.key(0), 3), shape))
     assert index.shape == (6, 3, n // 2)
-    orders = index.reshape(3, 2, 3, n // 2).transpose(2, 0, 1, 3).reshape(3, 3, n)  # [group, epoch, sequence]
+    orders = (
+        index.reshape(3, 2, 3, n // 2).transpose(2, 0, 1, 3).reshape(3, 3, n)
+    )  # [group, epoch, sequence]
     for group in range(3):
         for epoch in range(3):
             np.testing.assert_array_equal(np.sort(orders[group, epoch]), np.arange(n) + group * n)
@@ -171,10 +198,12 @@ def test_minibatches_depend_on_the_groups_key_alone():
     together = minibatch_indices(keys, TINY)
     n = TINY.sequences_per_group
     for i in range(4):
-        np.testing.assert_array_equal(together[:, i] - i * n, minibatch_indices(keys[i : i + 1], TINY)[:, 0])
+        np.testing.assert_array_equal(
+            together[:, i] - i * n, minibatch_indices(keys[i : i + 1], TINY)[:, 0]
+        )
 
 
-# ----------------------------------------------------------------------------------------- normalisation
+# ------------------------------------------------------------------------------------ normalisation
 
 
 def samples(seed=0, length=3, num_groups=2, num_sequences=4, num_agents=3):
@@ -189,7 +218,9 @@ def test_advantages_are_normalised_within_each_group():
     normalised, weight = jax.jit(lambda *x: normalise(*x, TINY))(advantage, active)
     for group in range(2):
         a = np.asarray(advantage[:, group], np.float64)
-        np.testing.assert_allclose(normalised[:, group], (a - a.mean()) / (a.std() + 1e-8), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            normalised[:, group], (a - a.mean()) / (a.std() + 1e-8), rtol=1e-4, atol=1e-5
+        )
         assert abs(np.asarray(normalised[:, group]).std() - 1) < 1e-4
     np.testing.assert_allclose(weight, np.full(weight.shape, 1 / weight.size), rtol=1e-6)
 
@@ -202,7 +233,9 @@ def test_inactive_samples_are_left_out_if_asked():
         counted = np.asarray(active[:, group])
         a = np.asarray(advantage[:, group], np.float64)[counted]
         expected = (a - a.mean()) / (a.std() + 1e-8)
-        np.testing.assert_allclose(np.asarray(normalised[:, group])[counted], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            np.asarray(normalised[:, group])[counted], expected, rtol=1e-4, atol=1e-5
+        )
         np.testing.assert_allclose(weight[:, group], counted / counted.sum() / 2, rtol=1e-6)
 
 
@@ -216,16 +249,27 @@ def test_equal_advantages_and_nobody_active_do_no_harm():
     assert not weight.any()
 
 
-# ------------------------------------------------------------------------------------ losses and gradients
+# ----------------------------------------------------------------------------- losses and gradients
 
-SHAPE = RunShape(num_envs=12, update_batch_size=2, rollout_length=5, num_epochs=2, num_minibatches=2, hidden_size=6)
-INDEX = jnp.array([[3, 0, 5, 1], [10, 6, 7, 11]])  # a minibatch: four of six sequences of each group
+SHAPE = RunShape(
+    num_envs=12,
+    update_batch_size=2,
+    rollout_length=5,
+    num_epochs=2,
+    num_minibatches=2,
+    hidden_size=6,
+)
+INDEX = jnp.array(
+    [[3, 0, 5, 1], [10, 6, 7, 11]]
+)  # a minibatch: four of six sequences of each group
 NUMBERS = Hyperparameters(entropy_coefficient=0.05, value_clip=0.3)
 
 
 @functools.cache
 def example_batch(is_continuous=False):
-    """Random numbers everywhere, with old log-probabilities and values near and far from the present ones."""
+    """Random numbers everywhere, with old log-probabilities and values near and far from the
+    present ones.
+    """
     rng, spec = np.random.default_rng(0), Drift(is_continuous).spec
     L, N, A = SHAPE.sequence_length, 2 * SHAPE.sequences_per_group, spec.num_agents
     params = random_params(spec, SHAPE.hidden_size, has_memory=True)
@@ -263,11 +307,15 @@ def example_batch(is_continuous=False):
 def rows_of(batch, rows):
     """The same batch with these sequences only."""
     carries = {"actor_carry": batch.actor_carry[rows], "critic_carry": batch.critic_carry[rows]}
-    return jax.tree.map(lambda x: x[:, rows], batch._replace(actor_carry=(), critic_carry=()))._replace(**carries)
+    return jax.tree.map(
+        lambda x: x[:, rows], batch._replace(actor_carry=(), critic_carry=())
+    )._replace(**carries)
 
 
 def reference_actor_loss(actor, batch, index, surrogate, numbers, bounds, mask_inactive=False):
-    """Mean over groups of the mean over samples: -(objective) - entropy bonus, with the terms beside it."""
+    """Mean over groups of the mean over samples: -(objective) - entropy bonus, with the terms
+    beside it.
+    """
     terms = []
     for rows in index:
         part = rows_of(batch, rows)
@@ -291,8 +339,12 @@ def reference_critic_loss(critic, batch, index, numbers):
 
 
 def our_actor_gradients(params, batch, surrogate, shape=SHAPE):
-    advantage, weight = normalise(batch.advantage[:, INDEX], batch.observation.active[:, INDEX], shape)
-    return actor_gradients(params.actor, batch, INDEX, advantage, weight, NUMBERS, BOUNDS, surrogate)
+    advantage, weight = normalise(
+        batch.advantage[:, INDEX], batch.observation.active[:, INDEX], shape
+    )
+    return actor_gradients(
+        params.actor, batch, INDEX, advantage, weight, NUMBERS, BOUNDS, surrogate
+    )
 
 
 @pytest.mark.parametrize(
@@ -303,10 +355,15 @@ def our_actor_gradients(params, batch, surrogate, shape=SHAPE):
 def test_actor_gradient_is_that_of_the_plain_loss(surrogate, mask_inactive):
     params, batch = example_batch()
     shape = dataclasses.replace(SHAPE, mask_inactive=mask_inactive)
-    terms, log_ratio, gradient = jax.jit(lambda p, b: our_actor_gradients(p, b, surrogate, shape))(params, batch)
+    terms, log_ratio, gradient = jax.jit(lambda p, b: our_actor_gradients(p, b, surrogate, shape))(
+        params, batch
+    )
     reference = jax.jit(
         jax.grad(
-            lambda a: reference_actor_loss(a, batch, INDEX, surrogate, NUMBERS, BOUNDS, mask_inactive), has_aux=True
+            lambda a: reference_actor_loss(
+                a, batch, INDEX, surrogate, NUMBERS, BOUNDS, mask_inactive
+            ),
+            has_aux=True,
         )
     )
     expected, expected_terms = reference(params.actor)
@@ -323,21 +380,33 @@ def test_critic_loss_and_gradient_are_those_of_the_formula():
 
     part = jax.device_get(rows_of(batch, INDEX.reshape(-1)))
     value = np.asarray(
-        jax.jit(apply_critic)(params.critic, part.observation.state, part.is_start, part.critic_carry)[0]
+        jax.jit(apply_critic)(
+            params.critic, part.observation.state, part.is_start, part.critic_carry
+        )[0]
     )
     near = part.value + np.clip(value - part.value, -0.3, 0.3)
     squared = np.maximum((value - part.target) ** 2, (near - part.target) ** 2)
-    assert ((near != value) & (squared > (value - part.target) ** 2)).any()  # the clip counts somewhere
-    np.testing.assert_allclose(loss, 0.5 * squared.mean(), rtol=1e-5)  # before its coefficient (docs/metrics.md)
+    assert (
+        (near != value) & (squared > (value - part.target) ** 2)
+    ).any()  # the clip counts somewhere
+    np.testing.assert_allclose(
+        loss, 0.5 * squared.mean(), rtol=1e-5
+    )  # before its coefficient (docs/metrics.md)
 
-    expected = jax.jit(jax.grad(lambda c: reference_critic_loss(c, batch, INDEX, NUMBERS)))(params.critic)
+    expected = jax.jit(jax.grad(lambda c: reference_critic_loss(c, batch, INDEX, NUMBERS)))(
+        params.critic
+    )
     assert_close(gradient, expected, rtol=1e-3, atol=1e-6)
 
 
 def test_a_gradient_in_blocks_is_the_whole_gradient(monkeypatch):
     params, batch = example_batch()
     results = []
-    for block_samples, num_blocks in ((10_000, 1), (45, 2), (1, 4)):  # one block, two sequences a group, one
+    for block_samples, num_blocks in (
+        (10_000, 1),
+        (45, 2),
+        (1, 4),
+    ):  # one block, two sequences a group, one
         monkeypatch.setattr(module, "CPU_BLOCK_SAMPLES", block_samples)
         assert module.count_blocks(INDEX, 5 * 2) == num_blocks
         actor = jax.jit(lambda p: our_actor_gradients(p, batch, barrier))(params)
@@ -370,7 +439,7 @@ def test_a_masked_sample_does_no_harm_whatever_its_ratio(surrogate):
         assert_close((terms, gradient), (expected_terms, expected), rtol=1e-5, atol=1e-7)
 
 
-# --------------------------------------------------------------------------------------------- the steps
+# ---------------------------------------------------------------------------------------- the steps
 
 
 def test_descend_is_clipping_and_adam_as_optax_chains_them():
@@ -382,7 +451,9 @@ def test_descend_is_clipping_and_adam_as_optax_chains_them():
     ours, our_state = params, module.ADAM.init(params)
     step = jax.jit(lambda p, g, s: descend(p, g, s, 0.01, numbers))
     for scale in (1e-3, 10.0, 0.1, 1e3, 0.0, 1e-6):  # clipped and not
-        gradient = jax.tree.map(lambda x, s=scale: jnp.array(s * rng.normal(size=x.shape), jnp.float32), params)
+        gradient = jax.tree.map(
+            lambda x, s=scale: jnp.array(s * rng.normal(size=x.shape), jnp.float32), params
+        )
         ours, our_state, norm = step(ours, gradient, our_state)
         changes, their_state = chain.update(gradient, their_state)
         theirs = optax.apply_updates(theirs, changes)
@@ -393,12 +464,16 @@ def test_descend_is_clipping_and_adam_as_optax_chains_them():
 
 def test_a_whole_update_is_epochs_of_minibatches_by_the_book():
     """Against plain losses, autodiff and optax, one minibatch after another."""
-    numbers = Hyperparameters(actor_learning_rate=0.01, critic_learning_rate=0.02, entropy_coefficient=0.05)
+    numbers = Hyperparameters(
+        actor_learning_rate=0.01, critic_learning_rate=0.02, entropy_coefficient=0.05
+    )
     params, batch = example_batch(is_continuous=True)
     keys = jax.random.split(jax.random.key(0), 2)
     bounds = Bounds(0.7, 1.5)
     new, optimiser, metrics = jax.jit(
-        lambda p, b: update(SHAPE, quadratic, p, init_optimiser(p), b, keys, numbers, bounds, average=lambda x: x)
+        lambda p, b: update(
+            SHAPE, quadratic, p, init_optimiser(p), b, keys, numbers, bounds, average=lambda x: x
+        )
     )(params, batch)
 
     actor_chain = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(0.01, eps=1e-5))
@@ -408,11 +483,14 @@ def test_a_whole_update_is_epochs_of_minibatches_by_the_book():
     @jax.jit
     def step(params, states, index):
         (_, terms), actor = jax.value_and_grad(actor_loss, has_aux=True)(params.actor, index)
-        value_loss, critic = jax.value_and_grad(reference_critic_loss)(params.critic, batch, index, numbers)
+        value_loss, critic = jax.value_and_grad(reference_critic_loss)(
+            params.critic, batch, index, numbers
+        )
         actor_change, actor_state = actor_chain.update(actor, states[0])
         critic_change, critic_state = critic_chain.update(critic, states[1])
         params = Params(
-            optax.apply_updates(params.actor, actor_change), optax.apply_updates(params.critic, critic_change)
+            optax.apply_updates(params.actor, actor_change),
+            optax.apply_updates(params.critic, critic_change),
         )
         norms = optax.tree.norm(actor), optax.tree.norm(critic)
         return params, (actor_state, critic_state), (*terms, 2 * value_loss, *norms)
@@ -425,7 +503,9 @@ def test_a_whole_update_is_epochs_of_minibatches_by_the_book():
     assert len(measured) == SHAPE.num_epochs * SHAPE.num_minibatches
     assert_close(new, expected, rtol=1e-3, atol=1e-5)
     assert optimiser.actor.count == optimiser.critic.count == 4
-    policy_loss, entropy, value_loss, actor_norm, critic_norm = np.mean(jax.device_get(measured), axis=0)
+    policy_loss, entropy, value_loss, actor_norm, critic_norm = np.mean(
+        jax.device_get(measured), axis=0
+    )
     np.testing.assert_allclose(metrics.policy_loss, policy_loss, rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(metrics.entropy, entropy, rtol=1e-3)
     np.testing.assert_allclose(metrics.value_loss, value_loss, rtol=1e-3)
@@ -441,7 +521,7 @@ def test_first_moments_are_zero_and_apart():
     assert_equal(optimiser.critic.nu, jax.tree.map(jnp.zeros_like, params.critic))
 
 
-# ----------------------------------------------------------------------------------------------- metrics
+# ------------------------------------------------------------------------------------------ metrics
 
 
 def test_diagnoses_are_of_each_group_and_of_counted_samples():
@@ -471,11 +551,17 @@ def test_summary_is_means_extremes_and_the_last_epoch():
         approximate_kl=grid / 100,
     )
     twice = jax.tree.map(lambda x: 2 * x, ratios)
-    metrics = UpdateMetrics(numbers, 2 * numbers, 3 * numbers, 4 * numbers, 5 * numbers, numbers / 7, ratios, twice)
+    metrics = UpdateMetrics(
+        numbers, 2 * numbers, 3 * numbers, 4 * numbers, 5 * numbers, numbers / 7, ratios, twice
+    )
     summary = jax.device_get(summarise(metrics, num_minibatches=2))
-    for i, name in enumerate(["policy_loss", "value_loss", "entropy", "actor_grad_norm", "critic_grad_norm"]):
+    for i, name in enumerate(
+        ["policy_loss", "value_loss", "entropy", "actor_grad_norm", "critic_grad_norm"]
+    ):
         np.testing.assert_allclose(getattr(summary, name), 3.5 * (i + 1), rtol=1e-6)
-    np.testing.assert_allclose(summary.first_ratio_error, 1 / 7, rtol=1e-6)  # of the first step alone
+    np.testing.assert_allclose(
+        summary.first_ratio_error, 1 / 7, rtol=1e-6
+    )  # of the first step alone
     last = np.mean([9, 10, 11, 12])
     for found, factor in ((summary.ratios, 1), (summary.active_ratios, 2)):
         np.testing.assert_allclose(found.minimum, factor / 12, rtol=1e-6)  # over all epochs

@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 
 from ratiosym.experiments.plans import Algorithm, Plan
-from ratiosym.experiments.records import write_json, write_table
+from ratiosym.runs.files import write_json
+from ratiosym.runs.tables import write_table
 
 VERSIONS = {"python": "3.11.7", "ratiosym": "0.1.0", "jax": "0.10.2"}
 PROVENANCE = {
@@ -19,11 +20,18 @@ PROVENANCE = {
 LEVELS = {"mars": 0.9, "mappo": 0.7, "maspo": 0.5}  # where the curves go, before noise
 
 
-def make_plan(tasks=("mpe-spread-3ag", "connector-5x5x3a"), labels=("mars", "mappo", "maspo"), seeds=3, **changes):
+def make_plan(
+    tasks=("mpe-spread-3ag", "connector-5x5x3a"),
+    labels=("mars", "mappo", "maspo"),
+    seeds=3,
+    **changes,
+):
     """A plan of objectives by name; a pair is (label, objective)."""
     pairs = [(label, label) if isinstance(label, str) else label for label in labels]
     algorithms = tuple(Algorithm(label, objective) for label, objective in pairs)
-    plan = Plan("tiny", "A study of nothing.", algorithms, tuple(tasks), tuple(range(seeds)), "smoke")
+    plan = Plan(
+        "tiny", "A study of nothing.", algorithms, tuple(tasks), tuple(range(seeds)), "smoke"
+    )
     return dataclasses.replace(plan, **changes)
 
 
@@ -33,7 +41,9 @@ def final_return(task, label, seed):
 
 
 def write_study(directory, plan, final=final_return, absolute=None, num=6, updates=24):
-    """Every run of a plan, finished: returns rise to ``final``, the absolute metric is that (or ``absolute``)."""
+    """Every run of a plan, finished: returns rise to ``final``, the absolute metric is that (or
+    ``absolute``).
+    """
     write_json(directory / "plan.json", {"plan": plan.to_dict(), **PROVENANCE})
     for planned in plan.runs():
         level = final(planned.task, planned.label, planned.seed)
@@ -48,15 +58,34 @@ def write_run(directory, config, level, absolute, num=6, updates=24):
     write_json(directory / "config.json", {"config": config.to_dict(), "spec": {}, **PROVENANCE})
     rows = [evaluation(budget * k // num, level * (k / num)) for k in range(num + 1)]
     write_table(directory / "evaluations.csv", rows)
-    write_table(directory / "training.csv", [update(k, budget * k // updates) for k in range(1, updates + 1)])
-    summary = {"task": config.task, "objective": config.objective, "seed": config.seed, "steps": budget}
+    write_table(
+        directory / "training.csv",
+        [update(k, budget * k // updates) for k in range(1, updates + 1)],
+    )
+    summary = {
+        "task": config.task,
+        "objective": config.objective,
+        "seed": config.seed,
+        "steps": budget,
+    }
     write_json(directory / "summary.json", {**summary, "absolute_metric": evaluation(0, absolute)})
 
 
 def evaluation(steps, mean_return):
-    return {"update": 0, "steps": steps, "episodes": 32, "mean_return": mean_return, "std_return": 0.1}
+    return {
+        "update": 0,
+        "steps": steps,
+        "episodes": 32,
+        "mean_return": mean_return,
+        "std_return": 0.1,
+    }
 
 
 def update(number, steps):
     """Ratios that part from 1 as training goes on."""
-    return {"update": number, "steps": steps, "ratio_min": float(np.exp(-0.1 * number)), "ratio_max": 1 + 0.1 * number}
+    return {
+        "update": number,
+        "steps": steps,
+        "ratio_min": float(np.exp(-0.1 * number)),
+        "ratio_max": 1 + 0.1 * number,
+    }

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from ratiosym.envs.tasks import TASKS
-from ratiosym.experiments.records import read_json, write_json
 from ratiosym.report.analysis import SUITES, SuiteNumbers, analyse
 from ratiosym.report.results import load
 from ratiosym.report.statistics import Estimate
+from ratiosym.runs.files import read_json, write_json
 from tests.report.studies import final_return, make_plan, write_run, write_study
 
 
@@ -30,12 +30,20 @@ def test_min_max_covers_evaluations_and_absolute_metrics(tmp_path):
     task = numbers.tasks["mpe-spread-3ag"]
     assert (task.low, task.high) == (-2.0, 2.0)
     suite = numbers.suites["mpe"]
-    assert {label: e.value for label, e in suite.scores.items()} == {"mars": 1.0, "mappo": 0.75, "maspo": 0.0}
-    np.testing.assert_allclose(suite.returns["mars"].curve.value[0], 0.5)  # a return of 0 lies half way
+    assert {label: e.value for label, e in suite.scores.items()} == {
+        "mars": 1.0,
+        "mappo": 0.75,
+        "maspo": 0.0,
+    }
+    np.testing.assert_allclose(
+        suite.returns["mars"].curve.value[0], 0.5
+    )  # a return of 0 lies half way
 
 
 def test_scores_of_a_suite(analysis):
-    """Absolute metrics are 0.9, 0.92, 0.94 (MARS) and so on, on a scale from 0 to 0.94: without the outer ones, ..."""
+    """Absolute metrics are 0.9, 0.92, 0.94 (MARS) and so on, on a scale from 0 to 0.94: without the
+    outer ones, ...
+    """
     suite = analysis.suites["connector"]
     assert suite.title == "Connector"
     assert suite.tasks == ("connector-5x5x3a",)
@@ -73,10 +81,14 @@ def test_ratios_keep_their_extremes(analysis):
 
 
 def test_long_training_is_drawn_in_stretches(tmp_path):
-    numbers = of(tmp_path, make_plan(tasks=("mpe-spread-3ag",), labels=("mars",), seeds=2), updates=512)
+    numbers = of(
+        tmp_path, make_plan(tasks=("mpe-spread-3ag",), labels=("mars",), seeds=2), updates=512
+    )
     steps, curve = numbers.tasks["mpe-spread-3ag"].ratios["ratio_max"]["mars"]
     assert len(steps) == 120
-    assert curve.value[-1] == pytest.approx(1 + 0.1 * 512)  # the last update's, not a mean over the last ones
+    assert curve.value[-1] == pytest.approx(
+        1 + 0.1 * 512
+    )  # the last update's, not a mean over the last ones
     np.testing.assert_allclose(curve.value, 1 + 0.1 * np.floor(steps))
 
 
@@ -115,15 +127,19 @@ def test_the_reference_is_mars_or_else_the_first(tmp_path):
     for reference, plan in plans.items():
         numbers = of(tmp_path / reference, plan)
         assert numbers.reference == reference
-        assert set(numbers.suites["mpe"].improvement) == {a.label for a in plan.algorithms} - {reference}
+        assert set(numbers.suites["mpe"].improvement) == {a.label for a in plan.algorithms} - {
+            reference
+        }
     assert of(tmp_path / "wide", plans["wide"]).titles == {"mappo": "MAPPO", "wide": "wide"}
 
 
-# ---------------------------------------------------------------------------------------------- bold and stars
+# ----------------------------------------------------------------------------------- bold and stars
 
 
 def suite(**scores):
-    return SuiteNumbers("mpe", "MPE", ("mpe-spread-3ag",), {k: Estimate(*v) for k, v in scores.items()}, {}, {})
+    return SuiteNumbers(
+        "mpe", "MPE", ("mpe-spread-3ag",), {k: Estimate(*v) for k, v in scores.items()}, {}, {}
+    )
 
 
 def test_stars_are_for_overlap_with_the_best():
@@ -151,7 +167,7 @@ def test_without_intervals_there_are_no_stars():
     assert [rows.has_star(x) for x in "ab"] == [False, False]
 
 
-# ------------------------------------------------------------------------------------------------------- notes
+# -------------------------------------------------------------------------------------------- notes
 
 
 def told(analysis, *parts):
@@ -188,7 +204,9 @@ def test_one_run_of_one_algorithm(study, tmp_path):
     for seed in (1, 2):
         shutil.rmtree(copy / f"runs/mpe-spread-3ag/maspo/seed-{seed}")
     numbers = analyse(load(copy))
-    assert told(numbers, "Only one run of MASPO on mpe-spread-3ag: where it counts there is no interval")
+    assert told(
+        numbers, "Only one run of MASPO on mpe-spread-3ag: where it counts there is no interval"
+    )
     assert not numbers.suites["mpe"].scores["maspo"].has_interval
     assert numbers.suites["mpe"].scores["mars"].has_interval
     assert not numbers.suites["mpe"].improvement["maspo"].has_interval
@@ -200,7 +218,10 @@ def test_a_task_that_not_all_have_finished_is_left_out_of_its_suite(tmp_path):
     numbers = analyse(load(tmp_path))
     assert numbers.suites["connector"].tasks == ("connector-5x5x3a",)
     assert told(numbers, "Connector is compared without connector-7x7x5a")
-    assert set(numbers.tasks["connector-7x7x5a"].returns) == {"mars", "maspo"}  # its own curves are there
+    assert set(numbers.tasks["connector-7x7x5a"].returns) == {
+        "mars",
+        "maspo",
+    }  # its own curves are there
 
 
 def test_an_algorithm_without_a_run_does_not_stop_the_others(tmp_path):
@@ -213,7 +234,10 @@ def test_an_algorithm_without_a_run_does_not_stop_the_others(tmp_path):
 
 
 def test_nothing_in_common(tmp_path):
-    write_study(tmp_path, make_plan(tasks=("connector-5x5x3a", "connector-7x7x5a"), labels=("mars", "mappo")))
+    write_study(
+        tmp_path,
+        make_plan(tasks=("connector-5x5x3a", "connector-7x7x5a"), labels=("mars", "mappo")),
+    )
     shutil.rmtree(tmp_path / "runs/connector-5x5x3a/mars")
     shutil.rmtree(tmp_path / "runs/connector-7x7x5a/mappo")
     numbers = analyse(load(tmp_path))
@@ -227,7 +251,9 @@ def test_runs_of_unequal_length_are_compared_as_far_as_all_reach(tmp_path):
     longer = dataclasses.replace(plan.runs()[0].config, steps=1024, num_evaluations=4)
     write_run(tmp_path / plan.runs()[0].path, longer, 2 * final_return("", "mars", 0), 1.8, num=12)
     numbers = analyse(load(tmp_path))
-    assert told(numbers, "Runs on mpe-spread-3ag end at 512 to 1,024 steps", "as far as all of them reach")
+    assert told(
+        numbers, "Runs on mpe-spread-3ag end at 512 to 1,024 steps", "as far as all of them reach"
+    )
     assert numbers.results.runs[0].departures == ()
     steps, curve = numbers.tasks["mpe-spread-3ag"].returns["mars"]
     assert steps[-1] == 512

@@ -1,4 +1,6 @@
-"""The page in a real browser: Debian's Chromium, headless, offline. Slow; ``make test-all`` installs the browser."""
+"""The page in a real browser: Debian's Chromium, headless, offline. Slow; ``make test-all``
+installs the browser.
+"""
 
 import shutil
 
@@ -24,9 +26,16 @@ DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 700}
 
 @pytest.fixture(scope="module")
 def browser():
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    path = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if path is None:
-        pytest.fail("There is no Chromium to open the page with. On Debian or Ubuntu: apt-get install -y chromium")
+        pytest.fail(
+            "There is no Chromium to open the page with. On Debian or Ubuntu: apt-get install -y "
+            "chromium"
+        )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         yield browser
@@ -37,7 +46,12 @@ def browser():
 def report(tmp_path_factory):
     """Five algorithms with long names on eight tasks of eight suites, one run missing."""
     labels = (*LEVELS, "mappo-asymmetric", "mars-multiplicative")
-    tasks = ("rware-large-8ag-hard", "connector-18x18x33a", "smax-smacv2_20_units", "mpe-spread-10ag")
+    tasks = (
+        "rware-large-8ag-hard",
+        "connector-18x18x33a",
+        "smax-smacv2_20_units",
+        "mpe-spread-10ag",
+    )
     tasks += ("jaxnav-11x11x4a", "paxmen-4a", "aerojax-8v8", "sar-400tg-8ag", "mpe-spread-3ag")
 
     def final(task, label, seed):
@@ -63,7 +77,12 @@ def open_page(browser, report):
         page = context.new_page()
         page.on("console", lambda message: troubles.append(message.text))
         page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on("request", lambda request: troubles.append(request.url) if request.url != report.as_uri() else None)
+        page.on(
+            "request",
+            lambda request: (
+                troubles.append(request.url) if request.url != report.as_uri() else None
+            ),
+        )
         page.goto(report.as_uri())
         return page
 
@@ -96,7 +115,9 @@ def test_tables_sort(open_page):
     table = "#table-table1"
     names = column(page, table, 1)
     assert names == ["AeroJAX", "Connector", "JaxNav", "MPE", "PaxMen", "RWARE", "Search", "SMAX"]
-    head = page.locator(f"{table} thead th", has=page.get_by_role("button", name="MARS", exact=True))
+    head = page.locator(
+        f"{table} thead th", has=page.get_by_role("button", name="MARS", exact=True)
+    )
     head.get_by_role("button").click()
     expect(head).to_have_attribute("aria-sort", "descending")  # the largest number first
     scores = [float(x.strip("*")) for x in column(page, table, 6)]
@@ -132,7 +153,9 @@ def test_filters(open_page):
     page.get_by_label("MAPPO", exact=True).uncheck()
     expect(page.locator("#status")).to_have_text("Showing 1 of 8 suites and 4 of 5 algorithms.")
     expect(page.locator("#table-table1 thead th:visible")).to_have_count(5)
-    expect(page.locator("#curves figure:visible").first.locator("path[data-algorithm-line]")).to_have_count(4)
+    expect(
+        page.locator("#curves figure:visible").first.locator("path[data-algorithm-line]")
+    ).to_have_count(4)
     assert len(column(page, "#table-runs", 1)) == 2 * 4 * 3
     page.get_by_label("All or none of the algorithms").click()
     page.get_by_label("All or none of the algorithms").click()
@@ -170,13 +193,21 @@ def test_everything_by_keyboard(open_page):
     reached = set()
     for _ in range(120):
         page.keyboard.press("Tab")
-        reached.add(page.evaluate("document.activeElement.tagName + ':' + (document.activeElement.name || '')"))
+        reached.add(
+            page.evaluate(
+                "document.activeElement.tagName + ':' + (document.activeElement.name || '')"
+            )
+        )
     assert {"INPUT:suite", "INPUT:algorithm", "BUTTON:", "svg:", "SELECT:", "A:", "DIV:"} <= reached
     button = page.locator("#table-table1 thead button").nth(1)
     button.focus()
     page.keyboard.press("Enter")
-    expect(page.locator("#table-table1 thead th").nth(1)).to_have_attribute("aria-sort", "descending")
-    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"  # one sees where one is
+    expect(page.locator("#table-table1 thead th").nth(1)).to_have_attribute(
+        "aria-sort", "descending"
+    )
+    assert (
+        page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    )  # one sees where one is
 
     figure = page.locator("#environments figure").first
     tip = figure.locator(".tip")

@@ -10,7 +10,9 @@ from ratiosym.report.export import to_csv, to_marl_eval
 
 
 def test_marl_evals_structure(analysis):
-    """environment -> task -> algorithm -> seed -> step, and absolute_metrics last among the steps."""
+    """environment -> task -> algorithm -> seed -> step, and absolute_metrics last among the
+    steps.
+    """
     data = json.loads(to_marl_eval(analysis))
     assert set(data) == {"mpe", "connector"}
     assert set(data["mpe"]) == {"mpe-spread-3ag"}
@@ -25,7 +27,9 @@ def test_marl_evals_structure(analysis):
 
 
 def test_marl_eval_gets_our_scores_from_it(analysis):
-    """Min and max as marl-eval takes them, over all steps and absolute metrics of a task; then the same scores."""
+    """Min and max as marl-eval takes them, over all steps and absolute metrics of a task; then the
+    same scores.
+    """
     for suite, tasks in json.loads(to_marl_eval(analysis)).items():
         ((_, algorithms),) = tasks.items()
         every = [
@@ -38,7 +42,8 @@ def test_marl_eval_gets_our_scores_from_it(analysis):
         low, high = min(every), max(every)
         for label, runs in algorithms.items():
             scores = [
-                (np.mean(run["absolute_metrics"]["mean_episode_return"]) - low) / (high - low) for run in runs.values()
+                (np.mean(run["absolute_metrics"]["mean_episode_return"]) - low) / (high - low)
+                for run in runs.values()
             ]
             np.testing.assert_allclose(analysis.suites[suite].scores[label].value, np.mean(scores))
 
@@ -47,7 +52,9 @@ def test_tidy_csv(analysis):
     rows = list(csv.DictReader(io.StringIO(to_csv(analysis))))
     assert len(rows) == 18 * (7 + 1)
     first = [
-        row for row in rows if row["task"] == "mpe-spread-3ag" and row["algorithm"] == "mappo" and row["seed"] == "1"
+        row
+        for row in rows
+        if row["task"] == "mpe-spread-3ag" and row["algorithm"] == "mappo" and row["seed"] == "1"
     ]
     assert [row["kind"] for row in first] == ["evaluation"] * 7 + ["absolute"]
     assert first[-1] == {

@@ -6,7 +6,13 @@ import pytest
 
 from ratiosym.objectives import OBJECTIVES
 from ratiosym.report import figures
-from ratiosym.report.figures import COLOURS, curves_figure, half_interval, objectives_figure, ratios_figure
+from ratiosym.report.figures import (
+    COLOURS,
+    curves_figure,
+    half_interval,
+    objectives_figure,
+    ratios_figure,
+)
 
 
 def labelled(axis):
@@ -24,7 +30,9 @@ def expect_picture(path, least_width=600):
     assert pixels.shape[0] > 400
     assert pixels.shape[1] > least_width
     assert pixels[..., :3].std() > 0.02  # not blank
-    assert [entry.name for entry in path.parent.iterdir()] == [path.name]  # nothing unfinished is left
+    assert [entry.name for entry in path.parent.iterdir()] == [
+        path.name
+    ]  # nothing unfinished is left
 
 
 def training(num=20, scale=1.0):
@@ -52,11 +60,15 @@ def test_objectives_figure(tmp_path, epsilon):
         for curve in (mars, maspo):
             assert abs(r[np.argmax(curve)] - target) < 0.01  # the top is at the target
             np.testing.assert_allclose(np.interp(1.0, r, curve), A, atol=1e-3)
-        assert mars[0] < values[column].get_ylim()[0] < maspo[0] < 0  # leaves the panel; stays in it
+        assert (
+            mars[0] < values[column].get_ylim()[0] < maspo[0] < 0
+        )  # leaves the panel; stays in it
         np.testing.assert_allclose(maspo[0], -1 / (2 * epsilon), rtol=0.05)
         beyond = r > target + 0.01 if A > 0 else r < target - 0.01
         assert (slopes["MAPPO"][0][1][beyond] == 0).all()
-        np.testing.assert_allclose(slopes["MAPPO"][0][1][np.abs(r - 1) < 0.9 * epsilon], A, rtol=1e-4)
+        np.testing.assert_allclose(
+            slopes["MAPPO"][0][1][np.abs(r - 1) < 0.9 * epsilon], A, rtol=1e-4
+        )
         assert (slopes["MARS"][0][1][beyond] * A < 0).all()
         (shaded,) = gradients[column].patches
         span = shaded.get_x(), shaded.get_x() + shaded.get_width()
@@ -87,7 +99,9 @@ def test_curves_figure_draws_the_mean_and_its_interval(tmp_path):
 def test_few_seeds_are_drawn_one_by_one(tmp_path):
     steps = np.linspace(0, 1e6, 11)
     rows = [steps * slope for slope in (1.0, 2.0, 6.0)]
-    figure = curves_figure(tmp_path / "curves.png", {"return": {"mars": [(steps, row) for row in rows]}})
+    figure = curves_figure(
+        tmp_path / "curves.png", {"return": {"mars": [(steps, row) for row in rows]}}
+    )
     (axis,) = figure.axes
     assert not axis.collections
     drawn = [line.get_ydata() for line in axis.get_lines()]
@@ -96,14 +110,18 @@ def test_few_seeds_are_drawn_one_by_one(tmp_path):
 
 def test_curves_of_unequal_seeds_end_where_the_shortest_does(tmp_path):
     long, short = np.linspace(0, 100, 11), np.linspace(5, 50, 4)
-    figure = curves_figure(tmp_path / "curves.pdf", {"return": {"other": [(long, 2 * long), (short, 4 * short)]}})
+    figure = curves_figure(
+        tmp_path / "curves.pdf", {"return": {"other": [(long, 2 * long), (short, 4 * short)]}}
+    )
     assert (tmp_path / "curves.pdf").read_bytes().startswith(b"%PDF")
     x, y = labelled(figure.axes[0])["other"][0]
     np.testing.assert_allclose(x, [10, 20, 30, 40, 50])
     np.testing.assert_allclose(y, 3 * x)
 
 
-@pytest.mark.parametrize(("num_seeds", "t"), [(2, 12.7062), (10, 2.2622), (13, 2.1788), (101, 1.9840)])
+@pytest.mark.parametrize(
+    ("num_seeds", "t"), [(2, 12.7062), (10, 2.2622), (13, 2.1788), (101, 1.9840)]
+)
 def test_interval_is_students(num_seeds, t):
     values = np.random.default_rng(0).normal(size=(num_seeds, 3))
     expected = t * values.std(axis=0, ddof=1) / np.sqrt(num_seeds)
@@ -120,7 +138,9 @@ def test_ratios_figure(tmp_path):
     mars = records["mars"]
     np.testing.assert_allclose(largest["MARS"][0], (mars["steps"], mars["ratio_max"]))
     np.testing.assert_allclose(smallest["MARS"][0], (mars["steps"], mars["ratio_min"]))
-    np.testing.assert_allclose([y for _, y in middle["MARS"]], [mars["ratio_q01"], mars["ratio_q99"]])
+    np.testing.assert_allclose(
+        [y for _, y in middle["MARS"]], [mars["ratio_q01"], mars["ratio_q99"]]
+    )
     np.testing.assert_allclose(share["MARS"][0], (mars["steps"], mars["beyond_target"]))
     assert [axis.get_yscale() for axis in figure.axes] == ["log", "log", "log", "linear"]
     assert len(figure.axes[2].collections) == 2
@@ -153,6 +173,8 @@ def test_a_figure_is_saved_whole_or_not_at_all(tmp_path, monkeypatch):
 
 
 def test_unknown_suffix_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"saved as \.png or \.pdf, not as '\.jpeg'.*Change the suffix"):
+    with pytest.raises(
+        ValueError, match=r"saved as \.png or \.pdf, not as '\.jpeg'.*Change the suffix"
+    ):
         ratios_figure(tmp_path / "ratios.jpeg", {"mars": training()})
     assert not list(tmp_path.iterdir())

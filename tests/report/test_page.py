@@ -1,4 +1,6 @@
-"""The page as a file: whole, self-contained, escaped, the same bytes again. ``test_browser.py`` opens it."""
+"""The page as a file: whole, self-contained, escaped, the same bytes again. ``test_browser.py``
+opens it.
+"""
 
 import json
 import re
@@ -9,14 +11,14 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 
+from ratiosym.errors import InputError
 from ratiosym.experiments.plans import Algorithm
 from ratiosym.report.analysis import analyse
 from ratiosym.report.page import make_page
 from ratiosym.report.results import load
 from ratiosym.report.write import write_report
-from ratiosym.types import InputError
+from tests.example_runs import contents
 from tests.report.studies import make_plan, write_study
-from tests.runs import contents
 
 VOID = {"meta", "link", "input", "br"}
 
@@ -73,7 +75,9 @@ def test_it_needs_nothing_from_elsewhere(report):
     assert not [a for a in addresses if re.match(r"[a-z]+:|//", a) and a != "data:,"]
     assert all("src" not in a for a in page.all("script"))
     assert "url(" not in (report / "report.html").read_text()
-    policy = next(a["content"] for a in page.all("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        a["content"] for a in page.all("meta") if a.get("http-equiv") == "Content-Security-Policy"
+    )
     assert policy.startswith("default-src 'none'")
 
 
@@ -98,7 +102,17 @@ def test_sections_are_reached_by_links(report):
     ids = {a["id"] for _, a in page.elements if "id" in a}
     inner = {a["href"][1:] for a in page.all("a") if a["href"].startswith("#")}
     assert inner <= ids
-    assert {"scores", "improvement", "environments", "profile", "curves", "tasks", "runs", "files", "plan"} <= inner
+    assert {
+        "scores",
+        "improvement",
+        "environments",
+        "profile",
+        "curves",
+        "tasks",
+        "runs",
+        "files",
+        "plan",
+    } <= inner
 
 
 def test_curves_are_in_it(report, analysis):
@@ -107,7 +121,9 @@ def test_curves_are_in_it(report, analysis):
     kinds = [chart["kind"] for chart in data["charts"]]
     assert kinds == ["suite", "suite", "profile", "task", "task"]
     line = data["charts"][3]["lines"]["return"]["mappo"]
-    assert data["steps"][line["x"]] == analysis.tasks["mpe-spread-3ag"].returns["mappo"].steps.tolist()
+    assert (
+        data["steps"][line["x"]] == analysis.tasks["mpe-spread-3ag"].returns["mappo"].steps.tolist()
+    )
     assert line["y"][-1] == 0.72
     assert line["low"][-1] == 0.7
     assert set(data["charts"][3]["lines"]) == {"return", "ratio_max", "ratio_min"}
@@ -135,7 +151,9 @@ def test_text_is_escaped(tmp_path):
     plan = make_plan(seeds=1, name="<b>a & b", about="</script><script>alert(1)</script>")
     write_study(tmp_path, plan)
     (tmp_path / "runs/mpe-spread-3ag/mars/seed-0/summary.json").unlink()
-    (tmp_path / "runs/mpe-spread-3ag/mars/seed-0/failure.txt").write_text("<script>alert(2)</script>")
+    (tmp_path / "runs/mpe-spread-3ag/mars/seed-0/failure.txt").write_text(
+        "<script>alert(2)</script>"
+    )
     page = page_of(tmp_path)
     assert "alert(1)</script>" not in page
     assert "<script>alert" not in page
@@ -153,7 +171,12 @@ def test_labels_of_ones_own(tmp_path):
 def test_the_same_study_gives_the_same_bytes(report):
     """Every file, and nothing that is half written is left."""
     names = {name for name in contents(report) if name.startswith("report")}
-    assert {"report.html", "report-files/table1.tex", "report-files/figure2.pdf", "report-files/tasks.png"} <= names
+    assert {
+        "report.html",
+        "report-files/table1.tex",
+        "report-files/figure2.pdf",
+        "report-files/tasks.png",
+    } <= names
     before = contents(report)
     write_report(report)
     assert contents(report) == before
@@ -181,16 +204,22 @@ def test_a_study_without_anything_in_common(tmp_path):
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_small_studies(tmp_path, seeds):
-    write_report(write_study(tmp_path, make_plan(tasks=("mpe-spread-3ag",), labels=("mappo",), seeds=seeds)))
+    write_report(
+        write_study(tmp_path, make_plan(tasks=("mpe-spread-3ag",), labels=("mappo",), seeds=seeds))
+    )
     page = read(tmp_path / "report.html")
     assert ("One seed only" in " ".join(page.texts)) is (seeds == 1)
-    line = data_of((tmp_path / "report.html").read_text())["charts"][0]["lines"]["normalised"]["mappo"]
+    line = data_of((tmp_path / "report.html").read_text())["charts"][0]["lines"]["normalised"][
+        "mappo"
+    ]
     assert ("low" in line) is (seeds > 1)
 
 
 def test_wrong_names_are_refused_before_anything_is_written(study, tmp_path):
     before = contents(study)
-    with pytest.raises(InputError, match=r"--out is 'page\.pdf'; the page's name must end in \.html"):
+    with pytest.raises(
+        InputError, match=r"--out is 'page\.pdf'; the page's name must end in \.html"
+    ):
         write_report(study, "page.pdf")
     with pytest.raises(InputError, match=r"--seed is -1; it must be 0 or more"):
         write_report(study, tmp_path / "page.html", seed=-1)

@@ -29,23 +29,41 @@ def test_suites_with_their_insets(analysis, tmp_path):
     for axis, suite in zip(figure.axes, analysis.suites.values(), strict=True):
         drawn = labelled(axis)
         for label, title in analysis.titles.items():
-            np.testing.assert_allclose(drawn[title][0], (suite.returns[label].steps, suite.returns[label].curve.value))
+            np.testing.assert_allclose(
+                drawn[title][0], (suite.returns[label].steps, suite.returns[label].curve.value)
+            )
         assert len(axis.collections) == 3  # intervals
         (inset,) = axis.child_axes
         assert inset.get_title() == "P(MARS better)"
         assert [tick.get_text() for tick in inset.get_yticklabels()] == ["MAPPO", "MASPO"]
-        assert [tuple(line.get_xdata()) for line in inset.get_lines()] == [(0.5, 0.5), (1, 1), (1,), (1, 1), (1,)]
+        assert [tuple(line.get_xdata()) for line in inset.get_lines()] == [
+            (0.5, 0.5),
+            (1, 1),
+            (1,),
+            (1, 1),
+            (1,),
+        ]
 
 
 def test_the_ablations_have_the_papers_rows(tmp_path):
     """Returns, largest and smallest ratio of five variants on two tasks."""
-    variants = ("mars", "mappo-asymmetric", "maspo-asymmetric", "mars-multiplicative", "mars-additive")
+    variants = (
+        "mars",
+        "mappo-asymmetric",
+        "maspo-asymmetric",
+        "mars-multiplicative",
+        "mars-additive",
+    )
     tasks = ("smax-2s3z", "jaxnav-11x11x4a", "aerojax-8v8")
-    analysis = analyse(load(write_study(tmp_path / "study", make_plan(tasks=tasks, labels=variants, seeds=2))))
+    analysis = analyse(
+        load(write_study(tmp_path / "study", make_plan(tasks=tasks, labels=variants, seeds=2)))
+    )
     figure = ratios_figure(analysis, tmp_path / "drawn" / "figure3")
     expect_files(tmp_path / "drawn" / "figure3")
     panels = ("returns", "max ratios", "min ratios")
-    expected = [f"{task}: {panel}" for task in ("aerojax-8v8", "jaxnav-11x11x4a") for panel in panels]
+    expected = [
+        f"{task}: {panel}" for task in ("aerojax-8v8", "jaxnav-11x11x4a") for panel in panels
+    ]
     assert [axis.get_title() for axis in figure.axes] == expected
     assert [axis.get_yscale() for axis in figure.axes] == ["linear", "log", "log"] * 2
     largest = labelled(figure.axes[1])

@@ -6,10 +6,11 @@ import shutil
 import numpy as np
 import pytest
 
-from ratiosym.experiments import records
-from ratiosym.experiments.records import read_json, read_table, write_json
+from ratiosym.errors import InputError
 from ratiosym.report.results import load
-from ratiosym.types import InputError
+from ratiosym.runs import provenance
+from ratiosym.runs.files import read_json, write_json
+from ratiosym.runs.tables import read_table
 from tests.report.studies import PROVENANCE, make_plan, write_run, write_study
 
 FIRST = "runs/mpe-spread-3ag/mars/seed-0"
@@ -41,12 +42,14 @@ def test_the_tests_write_what_runs_write(study, whole):
     made = study / FIRST
     for name in ("config.json", "summary.json"):
         assert set(read_json(made / name)) <= set(read_json(whole / name)), name
-    assert set(read_json(made / "config.json")["config"]) == set(read_json(whole / "config.json")["config"])
+    assert set(read_json(made / "config.json")["config"]) == set(
+        read_json(whole / "config.json")["config"]
+    )
     for key in ("mean_return", "episodes"):
         assert key in read_json(whole / "summary.json")["absolute_metric"]
     for name in ("evaluations.csv", "training.csv"):
         assert set(read_table(made / name)) <= set(read_table(whole / name)), name
-    assert set(PROVENANCE) == set(records.provenance())
+    assert set(PROVENANCE) == set(provenance.provenance())
 
 
 def test_a_real_run_is_read(whole, tmp_path):
@@ -61,7 +64,7 @@ def test_a_real_run_is_read(whole, tmp_path):
     assert len(run.training["ratio_max"]) == 12
 
 
-# ------------------------------------------------------------------------------------------------------- damage
+# ------------------------------------------------------------------------------------------- damage
 
 
 def absent(study):
@@ -77,7 +80,9 @@ def test_missing_unfinished_and_failed_runs_are_named(copy):
     (copy / "runs/mpe-spread-3ag/mars/seed-2/summary.json").unlink()
     (copy / "runs/mpe-spread-3ag/mars/seed-2/evaluations.csv").unlink()
     (copy / "runs/mpe-spread-3ag/mappo/seed-0/summary.json").unlink()
-    (copy / "runs/mpe-spread-3ag/mappo/seed-0/failure.txt").write_text("Traceback\n  ...\nMemoryError: no room\n")
+    (copy / "runs/mpe-spread-3ag/mappo/seed-0/failure.txt").write_text(
+        "Traceback\n  ...\nMemoryError: no room\n"
+    )
     assert absent(copy) == {
         FIRST: "not started",
         "runs/mpe-spread-3ag/mars/seed-1": "not finished (512 of 512 steps)",
@@ -98,7 +103,11 @@ def test_missing_unfinished_and_failed_runs_are_named(copy):
         ("evaluations.csv", "update,steps\n0,0\n", "damaged: 'mean_return' is missing"),
         ("evaluations.csv", "update,steps,mean_return\n", "damaged: a table is empty"),
         ("evaluations.csv", "", "damaged: 'steps' is missing"),
-        ("evaluations.csv", "update,steps,mean_return\n0,0,nan\n", "damaged: a return is not a finite number"),
+        (
+            "evaluations.csv",
+            "update,steps,mean_return\n0,0,nan\n",
+            "damaged: a return is not a finite number",
+        ),
         ("training.csv", "update,steps,ratio_min\n1,128,0.9\n", "damaged: 'ratio_max' is missing"),
     ],
 )
@@ -124,7 +133,9 @@ def test_other_settings_are_told(copy):
 
 
 def test_no_study(tmp_path):
-    with pytest.raises(InputError, match=r"holds no study: there is no plan.json in it.*ratiosym study run"):
+    with pytest.raises(
+        InputError, match=r"holds no study: there is no plan.json in it.*ratiosym study run"
+    ):
         load(tmp_path)
     with pytest.raises(InputError, match=r"nowhere' is not there\. Start one with"):
         load(tmp_path / "nowhere")

@@ -6,9 +6,15 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from ratiosym.errors import InputError
 from ratiosym.experiments.search_spaces import search_space
-from ratiosym.report.search import draw_search, hyperparameters_figure, importance_figure, read_trials, values_figure
-from ratiosym.types import InputError
+from ratiosym.report.search import (
+    draw_search,
+    hyperparameters_figure,
+    importance_figure,
+    read_trials,
+    values_figure,
+)
 
 SPACE = {name: list(choices) for name, choices in search_space("mappo").items()}
 STATES = ["complete", "pruned", "complete", "diverged", "complete", "waiting", "complete"]
@@ -22,7 +28,9 @@ def search(tmp_path):
         params = [choices[number % len(choices)] for choices in SPACE.values()]
         seeds = {"complete": [number, number + 1.0], "pruned": [-3.0, ""]}.get(state, ["", ""])
         value = number + 0.5 if state == "complete" else ""
-        rows.append([number, state, value, *(params if state != "waiting" else [""] * len(SPACE)), *seeds])
+        rows.append(
+            [number, state, value, *(params if state != "waiting" else [""] * len(SPACE)), *seeds]
+        )
     (tmp_path / "trials.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
     settings = {"run": {"task": "mpe-spread-3ag", "objective": "mappo"}, "space": SPACE}
     (tmp_path / "search.json").write_text(json.dumps({"settings": settings}))
@@ -73,7 +81,9 @@ def test_values_by_hyperparameter(search, tmp_path):
 
 
 def test_importance(tmp_path):
-    figure = importance_figure(tmp_path / "i.png", {"b_upper": 0.75, "value_clip": 0.25}, "a title", "#D55E00")
+    figure = importance_figure(
+        tmp_path / "i.png", {"b_upper": 0.75, "value_clip": 0.25}, "a title", "#D55E00"
+    )
     axis = figure.axes[0]
     assert [patch.get_width() for patch in axis.patches] == [0.25, 0.75]
     assert [label.get_text() for label in axis.get_yticklabels()] == ["value clip", "b upper"]
@@ -83,7 +93,9 @@ def test_few_trials_have_no_importance_and_none_no_figure(search):
     (search / "importance.json").write_text('{"main_effects": {}}')
     assert [path.name for path in draw_search(search)] == ["values.png", "hyperparameters.png"]
     lines = (search / "trials.csv").read_text().splitlines()
-    (search / "trials.csv").write_text("\n".join([lines[0], *(x for x in lines if ",pruned," in x)]) + "\n")
+    (search / "trials.csv").write_text(
+        "\n".join([lines[0], *(x for x in lines if ",pruned," in x)]) + "\n"
+    )
     assert draw_search(search) == []
 
 

@@ -32,7 +32,7 @@ def draw(rng, sizes=(10, 10, 10), shift=0.0):
     return {f"task-{i}": rng.normal(shift + i, 1, size) for i, size in enumerate(sizes)}
 
 
-# ----------------------------------------------------------------------------------------------- point estimates
+# ---------------------------------------------------------------------------------- point estimates
 
 
 def test_min_max_takes_everything_in():
@@ -64,7 +64,9 @@ def test_iqm_is_over_all_runs_of_all_tasks(rng):
 def test_improvement_is_mann_whitneys(rng, sizes):
     """P(X > Y) + P(X = Y) / 2 is U / (N K)."""
     x, y = draw(rng, sizes, 0.3), draw(rng, sizes[::-1])
-    x, y = ({task: np.round(s, 1) for task, s in scores.items()} for scores in (x, y))  # so that there are ties
+    x, y = (
+        {task: np.round(s, 1) for task, s in scores.items()} for scores in (x, y)
+    )  # so that there are ties
     us = [scipy.stats.mannwhitneyu(x[t], y[t]).statistic / (len(x[t]) * len(y[t])) for t in x]
     np.testing.assert_allclose(probability_of_improvement(x, y, rng).value, np.mean(us))
 
@@ -98,7 +100,7 @@ def test_profile_is_one_minus_the_distribution_function(rng):
     assert (curve.value <= curve.high).all()
 
 
-# ------------------------------------------------------------------------------------------------------ intervals
+# ---------------------------------------------------------------------------------------- intervals
 
 
 def test_interval_of_two_runs_is_known(rng):
@@ -107,15 +109,21 @@ def test_interval_of_two_runs_is_known(rng):
 
 
 def test_interval_of_a_mean_is_that_of_the_normal_distribution(rng):
-    """The bootstrap's standard error is the (biased) standard deviation over the root of n, in closed form."""
+    """The bootstrap's standard error is the (biased) standard deviation over the root of n, in
+    closed form.
+    """
     x = rng.normal(size=200)
     found = mean_estimate({"a": x}, rng, 20_000)
     half = 1.96 * x.std() / np.sqrt(len(x))
-    np.testing.assert_allclose([found.low, found.high], [x.mean() - half, x.mean() + half], atol=0.05 * half)
+    np.testing.assert_allclose(
+        [found.low, found.high], [x.mean() - half, x.mean() + half], atol=0.05 * half
+    )
 
 
 def test_stratified_interval_in_closed_form(rng):
-    """Runs are drawn within tasks, so what tasks differ by is no part of it: Var = 1/M² Σ_m σ_m² / N_m."""
+    """Runs are drawn within tasks, so what tasks differ by is no part of it: Var = 1/M² Σ_m σ_m² /
+    N_m.
+    """
     scores = {"a": rng.normal(0, 1, 100), "b": rng.normal(50, 2, 50), "c": rng.normal(-50, 1, 100)}
     half = 1.96 / 3 * np.sqrt(sum(x.var() / len(x) for x in scores.values()))
     found = mean_estimate(scores, rng, 20_000)
@@ -211,13 +219,15 @@ def test_significance(found, expected):
     assert is_significant(Estimate(*found)) is expected
 
 
-# ------------------------------------------------------------------------------------------------------- coverage
+# ----------------------------------------------------------------------------------------- coverage
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["iqm", "mean", "improvement"])
 def test_intervals_cover_at_their_rate(kind):
-    """Of 600 intervals about 95% hold the truth; percentile intervals of 40 runs a task miss a little more."""
+    """Of 600 intervals about 95% hold the truth; percentile intervals of 40 runs a task miss a
+    little more.
+    """
     rng = np.random.default_rng(3)
     hits = 0
     for _ in range(600):
@@ -234,7 +244,9 @@ def test_intervals_cover_at_their_rate(kind):
 
 
 def test_intervals_of_few_runs_are_too_narrow():
-    """What the report says of fewer than five runs: of three, an interval that claims 95% holds the truth far less."""
+    """What the report says of fewer than five runs: of three, an interval that claims 95% holds the
+    truth far less.
+    """
     rng = np.random.default_rng(4)
     hits = 0
     for _ in range(300):

@@ -54,13 +54,20 @@ def test_latex_is_the_papers():
     lines = [line.strip() for line in text.splitlines()]
     assert lines[0] == "% One seed only."
     assert r"Environment & MAPPO & MASPO & MARS \\" in lines
-    assert r"AeroJAX & $0.82_{(0.79,0.85)}$ & $0.82_{(0.79,0.84)}$ & $\mathbf{0.91}_{(0.90,0.91)}$ \\" in lines
+    assert (
+        r"AeroJAX & $0.82_{(0.79,0.85)}$ & $0.82_{(0.79,0.84)}$ & $\mathbf{0.91}_{(0.90,0.91)}$ \\"
+        in lines
+    )
     assert r"Connector & $\mathbf{0.95}^*_{(0.94,0.95)}$ & -- & $\mathbf{0.95}^*$ \\" in lines
     assert r"\begin{tabular}{lccc}" in lines
     assert r"IQM \& 95\% intervals." in text
     for name in ("table", "tabular"):
         assert text.count(f"\\begin{{{name}}}") == text.count(f"\\end{{{name}}}") == 1
-    assert [line for line in lines if line.endswith("rule")] == ["\\toprule", "\\midrule", "\\bottomrule"]
+    assert [line for line in lines if line.endswith("rule")] == [
+        "\\toprule",
+        "\\midrule",
+        "\\bottomrule",
+    ]
 
 
 def test_markdown():
@@ -76,7 +83,12 @@ def test_markdown():
 
 def test_names_are_escaped():
     table = Table(
-        "tasks", "Returns", "", "Task", {"a": "A_1"}, (Row("smax-3s_vs_5z", "smax", (Cell("1", value=1.0),)),)
+        "tasks",
+        "Returns",
+        "",
+        "Task",
+        {"a": "A_1"},
+        (Row("smax-3s_vs_5z", "smax", (Cell("1", value=1.0),)),),
     )
     assert r"smax-3s\_vs\_5z & $1$ \\" in to_latex(table)
     assert r"Task & A\_1 \\" in to_latex(table)
@@ -87,7 +99,12 @@ def test_scores(analysis):
     assert list(table.columns) == ["mappo", "maspo", "mars"]  # MARS last, as in the paper
     assert [row.name for row in table.rows] == ["Connector", "MPE"]  # by name, as in the paper
     mars = table.rows[0].cells[2]
-    assert (mars.text, mars.interval, mars.is_bold, mars.has_star) == ("0.98", "0.96, 1.00", True, False)
+    assert (mars.text, mars.interval, mars.is_bold, mars.has_star) == (
+        "0.98",
+        "0.96, 1.00",
+        True,
+        False,
+    )
     assert not table.rows[0].cells[0].is_bold
 
 

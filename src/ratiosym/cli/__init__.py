@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 
-from ratiosym.types import InputError
+from ratiosym.errors import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

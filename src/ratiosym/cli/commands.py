@@ -11,10 +11,11 @@ from ratiosym.cli.report import Report
 from ratiosym.cli.study import Study
 from ratiosym.cli.tune import Tune
 from ratiosym.envs.tasks import TASKS, make
+from ratiosym.errors import InputError, MissingLibraryError
 from ratiosym.experiments.presets import PRESETS, preset, read_settings, tuned_options
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion, option
 from ratiosym.objectives import OBJECTIVES
-from ratiosym.types import Continuous, EnvSpec, InputError, MissingLibraryError
+from ratiosym.types import Continuous, EnvSpec
 
 Flat = tyro.conf.arg(name="")
 
@@ -33,27 +34,32 @@ class Train:
 
     With settings that a search found: ratiosym train --config tuning/first/best.json
 
-    The run's directory holds config.json, evaluations.csv, training.csv, summary.json, checkpoint/ and TensorBoard
-    events. The defaults shown here are those of the preset: try 'ratiosym train --preset paper --help'.
+    The run's directory holds config.json, evaluations.csv, training.csv, summary.json, checkpoint/
+    and TensorBoard events. The defaults shown here are those of the preset: try 'ratiosym train
+    --preset paper --help'.
     """
 
     task: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = None
     """What to learn; 'ratiosym tasks' lists them."""
     preset: Annotated[str, tyro.conf.arg(metavar="{" + ",".join(PRESETS) + "}")] = "cpu"
-    """Budget and sizes: the paper's, minutes on two cores (and tuned settings where there are some: docs/tuning.md),
-    or seconds to see that all works."""
+    """Budget and sizes: the paper's, minutes on two cores (and tuned settings where there are some:
+    docs/tuning.md), or seconds to see that all works."""
     objective: Annotated[str, tyro.conf.arg(metavar="{" + ",".join(OBJECTIVES) + "}")] = "mars"
     """The ratio objective."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Where the run is kept; new or empty. By default runs/TASK/OBJECTIVE/seed-S."""
     settings: Annotated[Path | None, tyro.conf.arg(name="config", metavar="FILE")] = None
-    """Begin with the task and all settings in this file, a search's best.json or a run's config.json, not a preset."""
+    """Begin with the task and all settings in this file, a search's best.json or a run's
+    config.json, not a preset.
+    """
     resume: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Go on with the run in this directory, bit for bit as if it had never stopped."""
     seed: int = 0
     """Everything random comes from it. The same seed on the same machine gives the same numbers."""
     num_seeds: int = 1
-    """Train seeds S, S + 1, ... side by side: over devices first, then together on one; DIR/seed-S/ each."""
+    """Train seeds S, S + 1, ... side by side: over devices first, then together on one; DIR/seed-S/
+    each.
+    """
     steps: int = 0
     """Environment steps to train for."""
     num_evaluations: int = 0
@@ -86,42 +92,53 @@ class Train:
     def config(self) -> RunConfig:
         """What the options describe."""
         if self.task is None:
-            raise InputError("Name a task, as in 'ratiosym train mpe-spread-3ag'; 'ratiosym tasks' lists them all.")
+            raise InputError(
+                "Name a task, as in 'ratiosym train mpe-spread-3ag'; 'ratiosym tasks' lists them "
+                "all."
+            )
         fields = [f.name for f in dataclasses.fields(RunConfig)]
         return RunConfig(**{name: getattr(self, name) for name in fields})
 
     def run(self) -> None:
         """Train and show it."""
         from ratiosym.cli.display import console, show_summaries, watch
-        from ratiosym.experiments import run
         from ratiosym.learning.devices import start_jax
+        from ratiosym.runs import directory, loop
 
         start_jax(self.coordinator, self.num_processes, self.process_id)
         if self.resume is not None:
             if self.settings is not None:
-                raise InputError("--resume goes on with a run and its settings; leave --config out.")
+                raise InputError(
+                    "--resume goes on with a run and its settings; leave --config out."
+                )
             steps = self.check_resume()
             with watch(self.resume) as on_progress:
-                runs = run.resume(self.resume, steps, on_progress, self.wandb)
+                runs = loop.resume(self.resume, steps, on_progress, self.wandb)
         else:
             config = self.config()
-            out = self.out or run.default_directory(config, self.num_seeds)
+            out = self.out or directory.default_directory(config, self.num_seeds)
             if self.settings is None and tuned_options(self.preset, config.task, config.objective):
-                console.print(f"Begins with settings tuned for {config.task} and {config.objective} (docs/tuning.md).")
+                console.print(
+                    f"Begins with settings tuned for {config.task} and {config.objective} "
+                    f"(docs/tuning.md)."
+                )
             with watch(out) as on_progress:
-                runs = run.start(config, out, self.num_seeds, on_progress, self.wandb)
+                runs = loop.start(config, out, self.num_seeds, on_progress, self.wandb)
         show_summaries(runs)
 
     def check_resume(self) -> int | None:
         """A resumed run has its settings; only its budget may be changed."""
-        default = dataclasses.replace(Train.of_preset(self.preset, self.task or "", self.objective), preset="cpu")
+        default = dataclasses.replace(
+            Train.of_preset(self.preset, self.task or "", self.objective), preset="cpu"
+        )
         allowed = ("resume", "steps", "wandb", "coordinator", "num_processes", "process_id")
         own, before = self.flat(), default.flat()
         changed = [name for name in own if name not in allowed and own[name] != before[name]]
         if changed:
             names = ", ".join("TASK" if n == "task" else option(n) for n in changed)
             raise InputError(
-                f"--resume takes its settings from the run's config.json, but there is also {names}. Leave that out; "
+                f"--resume takes its settings from the run's config.json, but there is also "
+                f"{names}. Leave that out; "
                 f"only --steps may be given, to train for longer."
             )
         return self.steps or None
@@ -159,11 +176,14 @@ class Evaluate:
     def run(self) -> None:
         """Evaluate and show it."""
         from ratiosym.cli.display import show_episodes
-        from ratiosym.experiments.run import evaluate
         from ratiosym.learning.devices import start_jax
+        from ratiosym.runs.trained import evaluate
 
         start_jax()
-        show_episodes(self.directory, evaluate(self.directory, self.episodes, self.which, self.seed, self.task))
+        show_episodes(
+            self.directory,
+            evaluate(self.directory, self.episodes, self.which, self.seed, self.task),
+        )
 
 
 @dataclass(frozen=True)
@@ -184,8 +204,8 @@ class Baselines:
         """Play and compare."""
         from ratiosym.cli.display import show_baselines
         from ratiosym.envs.teams import references_of
-        from ratiosym.experiments.episodes import play_baselines
         from ratiosym.learning.devices import keep_programs, start_jax
+        from ratiosym.runs.episodes import play_baselines
 
         start_jax()
         keep_programs()
@@ -215,13 +235,15 @@ class Render:
     seed: int = 0
     """Of the episode."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("episode.gif")
-    """The film, .gif; episodes of AeroJAX also as .acmi, which Tacview shows in three dimensions."""
+    """The film, .gif; episodes of AeroJAX also as .acmi, which Tacview shows in three
+    dimensions.
+    """
 
     def run(self) -> None:
         """Play and draw."""
-        from ratiosym.experiments.episodes import find_cast
         from ratiosym.learning.devices import keep_programs, start_jax
         from ratiosym.report.film import check_film, draw_film
+        from ratiosym.runs.episodes import find_cast
 
         start_jax()
         keep_programs()
@@ -243,7 +265,9 @@ class Play:
     agent: int = 0
     """Which one is yours."""
     team: Annotated[str | None, tyro.conf.arg(metavar="NAME")] = None
-    """Who plays the others; 'ratiosym baselines TASK' lists the teams. By default the last of them."""
+    """Who plays the others; 'ratiosym baselines TASK' lists the teams. By default the last of
+    them.
+    """
     seed: int = 0
     """Of the episode."""
 
@@ -272,7 +296,11 @@ class Tasks:
         for task in TASKS.values():
             try:
                 rows.append(
-                    {"task": task.name, "suite": task.suite, **self.sizes(make(task.name, agent_ids=False).spec)}
+                    {
+                        "task": task.name,
+                        "suite": task.suite,
+                        **self.sizes(make(task.name, agent_ids=False).spec),
+                    }
                 )
             except MissingLibraryError as error:
                 rows.append({"task": task.name, "suite": task.suite})
@@ -285,7 +313,9 @@ class Tasks:
         return {
             "num_agents": spec.num_agents,
             "action_kind": "continuous" if is_continuous else "discrete",
-            "action_size": spec.action.size if isinstance(spec.action, Continuous) else spec.num_actions,
+            "action_size": spec.action.size
+            if isinstance(spec.action, Continuous)
+            else spec.num_actions,
             "observation_size": spec.observation_size,
             "state_size": spec.state_size,
             "time_limit": spec.time_limit,
@@ -308,15 +338,20 @@ class Figures:
     """
 
     what: Annotated[Literal["objectives", "runs", "aerojax"], tyro.conf.Positional]
-    """objectives: Figure 1, the three surrogates and their gradients. runs: learning curves and ratios. aerojax: turn
-    rates, energy, glide and stall, measured in flight beside the solved equations."""
-    directories: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR")] = ()
+    """objectives: Figure 1, the three surrogates and their gradients. runs: learning curves and
+    ratios. aerojax: turn rates, energy, glide and stall, measured in flight beside the solved
+    equations."""
+    directories: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR")
+    ] = ()
     """Run directories, for 'runs'."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """The picture (.png or .pdf); by default objectives.png, curves.png or aerojax.png here. Ratios go beside the
-    curves; those of AeroJAX are aerojax-turns.png and so on."""
+    """The picture (.png or .pdf); by default objectives.png, curves.png or aerojax.png here. Ratios
+    go beside the curves; those of AeroJAX are aerojax-turns.png and so on."""
     show: Annotated[tuple[str, ...], tyro.conf.arg(metavar="COLUMN ...")] = ("mean_return",)
-    """For 'runs': columns of evaluations.csv or training.csv, a panel each (docs/metrics.md explains them)."""
+    """For 'runs': columns of evaluations.csv or training.csv, a panel each (docs/metrics.md
+    explains them).
+    """
 
     def run(self) -> None:
         """Draw."""
@@ -340,10 +375,14 @@ class Figures:
 
 @dataclass(frozen=True)
 class Demo:
-    """MARS learns a task before your eyes, then MAPPO on the same budget. A few minutes on two cores."""
+    """MARS learns a task before your eyes, then MAPPO on the same budget. A few minutes on two
+    cores.
+    """
 
     out: Path = Path("demo")
-    """Where runs and pictures go; a demo that was there before is taken up again or left as it is."""
+    """Where runs and pictures go; a demo that was there before is taken up again or left as it
+    is.
+    """
     task: str = "connector-5x5x3a"
     """What to learn."""
     steps: int = 400_000
@@ -360,7 +399,9 @@ class Demo:
 
 @dataclass(frozen=True)
 class Doctor:
-    """Say what is installed, which devices there are, and whether the installation matches the lock."""
+    """Say what is installed, which devices there are, and whether the installation matches the
+    lock.
+    """
 
     def run(self) -> None:
         """Examine the installation."""
@@ -374,7 +415,9 @@ class Doctor:
 
 
 def parse(arguments: list[str]) -> Any:
-    """A command from its words. The preset sets the defaults that --help shows and the other options change."""
+    """A command from its words. The preset sets the defaults that --help shows and the other
+    options change.
+    """
     train: Train | None = None
     is_overview = arguments[:1] in ([], ["-h"], ["--help"])
 
@@ -384,21 +427,40 @@ def parse(arguments: list[str]) -> Any:
     if arguments[:1] == ["train"]:
         if file := find_option(arguments, "--config"):
             if find_option(arguments, "--preset"):
-                raise InputError("--config brings all settings, and --preset others. Give one of them.")
+                raise InputError(
+                    "--config brings all settings, and --preset others. Give one of them."
+                )
             train = Train.of_file(Path(file))
         else:
             objective = find_option(arguments, "--objective") or "mars"
             train = Train.of_preset(find_preset(arguments), find_task_name(arguments), objective)
         if any(a.split("=")[0] == "--resume" for a in arguments):
-            train = dataclasses.replace(train, steps=0)  # the run's own budget, unless another one is given
+            train = dataclasses.replace(
+                train, steps=0
+            )  # the run's own budget, unless another one is given
     is_planned = arguments[:1] != ["tune"] or any(a.split("=")[0] == "--all" for a in arguments)
-    tune = Tune() if is_planned else Tune.of_preset(find_preset(arguments), find_task_name(arguments))
+    tune = (
+        Tune() if is_planned else Tune.of_preset(find_preset(arguments), find_task_name(arguments))
+    )
     commands = [
-        Annotated[Train, tyro.conf.subcommand("train", default=train or Train(), description=about(Train))],
+        Annotated[
+            Train, tyro.conf.subcommand("train", default=train or Train(), description=about(Train))
+        ],
         Annotated[Tune, tyro.conf.subcommand("tune", default=tune, description=about(Tune))],
         *(
             Annotated[c, tyro.conf.subcommand(c.__name__.lower(), description=about(c))]
-            for c in (Evaluate, Study, Report, Baselines, Render, Play, Tasks, Figures, Demo, Doctor)
+            for c in (
+                Evaluate,
+                Study,
+                Report,
+                Baselines,
+                Render,
+                Play,
+                Tasks,
+                Figures,
+                Demo,
+                Doctor,
+            )
         ),
     ]
     return tyro.cli(  # type: ignore[call-overload, no-any-return, unused-ignore]

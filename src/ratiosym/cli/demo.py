@@ -6,15 +6,17 @@ from pathlib import Path
 from rich.table import Table
 
 from ratiosym.cli.display import console, watch
-from ratiosym.experiments import records
-from ratiosym.experiments.episodes import find_cast
+from ratiosym.errors import InputError
 from ratiosym.experiments.presets import configure
-from ratiosym.experiments.run import read_config, resume, run_directories, start
 from ratiosym.report.film import draw_film
 from ratiosym.report.runs import draw_runs
-from ratiosym.types import InputError
+from ratiosym.runs import files
+from ratiosym.runs.directory import read_config, run_directories
+from ratiosym.runs.episodes import find_cast
+from ratiosym.runs.loop import resume, start
 
-# Equal for both, picked with MARS on another task so that minutes show something: no comparison (Decision 20).
+# Equal for both, picked with MARS on another task so that minutes show something: no comparison
+# (Decision 20).
 SETTINGS = {
     "num_envs": 32,
     "rollout_length": 64,
@@ -29,10 +31,13 @@ def run_demo(out: Path, task: str, steps: int) -> None:
     summaries = {}
     for objective in ("mars", "mappo"):
         directory = out / objective
-        config = configure(task, "cpu", is_tuned=False, objective=objective, steps=steps, **SETTINGS)
+        config = configure(
+            task, "cpu", is_tuned=False, objective=objective, steps=steps, **SETTINGS
+        )
         if run_directories(directory) and read_config(directory) != config:
             raise InputError(
-                f"'{directory}' holds a run with other settings. Choose another --out; nothing was changed."
+                f"'{directory}' holds a run with other settings. Choose another --out; nothing was "
+                f"changed."
             )
         if (directory / "summary.json").exists():
             console.print(f"{objective} has been trained before: {directory}")
@@ -42,7 +47,7 @@ def run_demo(out: Path, task: str, steps: int) -> None:
                     resume(directory, on_progress=on_progress)
                 else:
                     start(config, directory, 1, on_progress)
-        summaries[objective] = records.read_json(directory / "summary.json")
+        summaries[objective] = files.read_json(directory / "summary.json")
     table = Table(title=f"{task}, one seed each, equal budget and settings", title_justify="left")
     for column in (
         "objective",
@@ -66,7 +71,8 @@ def run_demo(out: Path, task: str, steps: int) -> None:
         )
     console.print(table)
     console.print(
-        "Mean episode returns. One seed, and settings nobody tuned: it shows that both learn, not which is better."
+        "Mean episode returns. One seed, and settings nobody tuned: it shows that both learn, not "
+        "which is better."
     )
     for path in draw_runs([out / "mars", out / "mappo"], out / "curves.png"):
         console.print(f"Picture: {path}", soft_wrap=True)

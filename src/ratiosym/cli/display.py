@@ -16,9 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ratiosym.envs.teams import Team
-from ratiosym.experiments.run import Progress, Run, describe
 from ratiosym.learning.evaluate import Episodes
 from ratiosym.learning.train import NonFiniteLoss
+from ratiosym.runs.directory import Run
+from ratiosym.runs.loop import Progress, describe
 
 console = Console(highlight=False, markup=False)  # brackets in paths and extras are brackets
 
@@ -38,7 +39,9 @@ def make_bar() -> Bar:
 
 @contextmanager
 def watch(directory: Path) -> Iterator[Callable[[Progress], None]]:
-    """A progress bar on a terminal, a line an evaluation elsewhere; and how to go on after an interruption."""
+    """A progress bar on a terminal, a line an evaluation elsewhere; and how to go on after an
+    interruption.
+    """
     bar = make_bar()
     view = _View(bar)
     try:
@@ -59,7 +62,9 @@ class _View:
         self.bar = bar
         self.row = bar.add_task("starting", total=None, state="")
         self.mean_return = float("nan")
-        self.clock: tuple[float, int] | None = None  # when and where the first update after compiling ended
+        self.clock: tuple[float, int] | None = (
+            None  # when and where the first update after compiling ended
+        )
 
     def show(self, progress: Progress) -> None:
         """Take in what happened."""
@@ -70,7 +75,9 @@ class _View:
         if progress.rows and self.clock is None:
             self.clock = (now, progress.steps)
         total = config.num_updates * config.shape.steps_per_update
-        name = f"{config.task} {config.objective}" + (f" x{len(progress.seeds)}" if len(progress.seeds) > 1 else "")
+        name = f"{config.task} {config.objective}" + (
+            f" x{len(progress.seeds)}" if len(progress.seeds) > 1 else ""
+        )
         self.bar.update(
             self.row,
             description=name,
@@ -80,7 +87,8 @@ class _View:
         )
         if progress.evaluations and not console.is_terminal:
             console.print(
-                f"{name}  {progress.steps:,} of {total:,} steps  {self.state(progress, now, total)}",
+                f"{name}  {progress.steps:,} of {total:,} steps  "
+                f"{self.state(progress, now, total)}",
                 soft_wrap=True,
             )
 
@@ -94,7 +102,9 @@ class _View:
             return "  ".join(words)
         speed = steps / seconds
         left = (total - progress.steps) / speed
-        return "  ".join([*words, f"{speed:,.0f} steps/s", f"{int(left // 60)}:{int(left % 60):02d} left"])
+        return "  ".join(
+            [*words, f"{speed:,.0f} steps/s", f"{int(left // 60)}:{int(left % 60):02d} left"]
+        )
 
 
 def show_summaries(runs: Sequence[Run]) -> None:
@@ -117,7 +127,8 @@ def show_summaries(runs: Sequence[Run]) -> None:
         )
     console.print(table)
     console.print(
-        "Mean returns of evaluation episodes. The absolute metric takes the best parameters through "
+        "Mean returns of evaluation episodes. The absolute metric takes the best parameters "
+        "through "
         f"{runs[0].summary['absolute_metric']['episodes']} fresh episodes (± standard error)."
     )
     for run in runs:
@@ -128,22 +139,33 @@ def show_episodes(directory: Path, episodes: Episodes) -> None:
     """The numbers of an evaluation."""
     table = Table(title=f"{directory}", title_justify="left", show_header=False)
     for name, value in describe(episodes).items():
-        table.add_row(name.replace("_", " "), f"{value:,.4g}" if isinstance(value, float) else f"{value:,}")
+        table.add_row(
+            name.replace("_", " "), f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
+        )
     console.print(table)
 
 
-def show_baselines(task: str, played: dict[str, tuple[Team, Episodes]], references: dict[str, float]) -> None:
+def show_baselines(
+    task: str, played: dict[str, tuple[Team, Episodes]], references: dict[str, float]
+) -> None:
     """Scripted teams side by side: returns, what is known of them, metrics."""
     rows = {name: describe(episodes) for name, (_, episodes) in played.items()}
     num_episodes = next(iter(rows.values()))["episodes"]
-    table = Table(title=f"{task}, scripted teams, {num_episodes:,} episodes each", title_justify="left")
+    table = Table(
+        title=f"{task}, scripted teams, {num_episodes:,} episodes each", title_justify="left"
+    )
     table.add_column("mean over episodes", no_wrap=True)
     for name in rows:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_row("return", *(f"{row['mean_return']:.2f}" for row in rows.values()))
-    table.add_row("  its standard error", *(f"{r['std_return'] / num_episodes**0.5:.2f}" for r in rows.values()))
+    table.add_row(
+        "  its standard error",
+        *(f"{r['std_return'] / num_episodes**0.5:.2f}" for r in rows.values()),
+    )
     if references:
-        table.add_row("  reference", *(f"{references[name]:g}" if name in references else "" for name in rows))
+        table.add_row(
+            "  reference", *(f"{references[name]:g}" if name in references else "" for name in rows)
+        )
     for key in ("mean_length", *sorted(next(iter(played.values()))[1].metrics)):
         label = key.removeprefix("mean_").replace("_", " ")
         table.add_row(label, *(f"{row[key]:.3g}" for row in rows.values()))
@@ -153,13 +175,19 @@ def show_baselines(task: str, played: dict[str, tuple[Team, Episodes]], referenc
 
 
 def show_tasks(rows: list[dict[str, Any]], missing: list[str], as_json: bool) -> None:
-    """The table of tasks; those whose library is missing have no sizes, and a line says what to install."""
+    """The table of tasks; those whose library is missing have no sizes, and a line says what to
+    install.
+    """
     if as_json:
         print(json.dumps(rows, indent=2))
         return
-    table = Table(title=f"{len(rows)} tasks", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(
+        title=f"{len(rows)} tasks", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
     for name in ("task", "suite", "agents", "actions", "sees", "state", "steps"):
-        table.add_column(name, justify="left" if name in ("task", "suite", "actions") else "right", no_wrap=True)
+        table.add_column(
+            name, justify="left" if name in ("task", "suite", "actions") else "right", no_wrap=True
+        )
     for row in rows:
         if "num_agents" not in row:
             table.add_row(row["task"], row["suite"])
@@ -170,7 +198,10 @@ def show_tasks(rows: list[dict[str, Any]], missing: list[str], as_json: bool) ->
     console.print(table)
     for line in missing:
         console.print(line, soft_wrap=True)
-    console.print("Sees: numbers each agent observes. State: numbers the critic sees. Steps: the longest episode.")
+    console.print(
+        "Sees: numbers each agent observes. State: numbers the critic sees. Steps: the longest "
+        "episode."
+    )
 
 
 def show_checks(checks: list[tuple[str, bool | None, str]]) -> bool:

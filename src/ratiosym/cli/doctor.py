@@ -6,7 +6,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from ratiosym.experiments.records import commit, processor_name, versions
+from ratiosym.runs.provenance import commit, processor_name, versions
 
 Check = tuple[str, bool | None, str]  # name, well or not or absent, detail
 

@@ -18,11 +18,22 @@ from ratiosym.envs.paxmen.layouts import EAT
 from ratiosym.envs.paxmen.render import AGENTS, CELL
 from ratiosym.envs.tasks import make
 from ratiosym.envs.teams import get_team, teams_of
-from ratiosym.types import InputError
+from ratiosym.errors import InputError
 
 WORDS = {"w": "up", "s": "down", "a": "left", "d": "right", " ": "space", "q": "quit"}
-ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}  # the last letter of what a terminal sends
-ACTIONS = {"up": 0, "down": 1, "right": 2, "left": 3, "space": EAT}  # any other key eats too, which is to wait
+ARROWS = {
+    "A": "up",
+    "B": "down",
+    "C": "right",
+    "D": "left",
+}  # the last letter of what a terminal sends
+ACTIONS = {
+    "up": 0,
+    "down": 1,
+    "right": 2,
+    "left": 3,
+    "space": EAT,
+}  # any other key eats too, which is to wait
 HELP = "arrows or w a s d: move   space: eat, or wait   q: quit"
 
 
@@ -30,7 +41,9 @@ def play(task: str, agent: int, team: str | None, seed: int) -> float:
     """One episode; the person's return."""
     env = make(task, agent_ids=False)
     if not isinstance(env, PaxMen):
-        raise InputError(f"Task {task!r} cannot be played by hand; those of PaxMen can, as in 'paxmen-4a'.")
+        raise InputError(
+            f"Task {task!r} cannot be played by hand; those of PaxMen can, as in 'paxmen-4a'."
+        )
     if not 0 <= agent < env.spec.num_agents:
         raise InputError(f"--agent is {agent}; {task!r} has agents 0 to {env.spec.num_agents - 1}.")
     script = get_team(env, team or next(reversed(teams_of(env))))
@@ -46,9 +59,17 @@ def play(task: str, agent: int, team: str | None, seed: int) -> float:
         return state, memory, outcome
 
     total, time, is_over = 0.0, 0, False
-    with keyboard() as read, console.screen(hide_cursor=True) if console.is_terminal else nullcontext():
+    with (
+        keyboard() as read,
+        console.screen(hide_cursor=True) if console.is_terminal else nullcontext(),
+    ):
         while not is_over:
-            show(env, state, agent, f"{task}   step {time} of {env.spec.time_limit}   return {total:.2f}")
+            show(
+                env,
+                state,
+                agent,
+                f"{task}   step {time} of {env.spec.time_limit}   return {total:.2f}",
+            )
             word = read()
             if word == "quit":
                 break
@@ -66,7 +87,9 @@ def show(env: PaxMen, state: Any, agent: int, line: str) -> None:
         console.print(line)
         return
     console.control(Control.home())
-    console.print(line, Text("   you", Style(color=Color.from_rgb(*AGENTS[agent]), bold=True)), sep="")
+    console.print(
+        line, Text("   you", Style(color=Color.from_rgb(*AGENTS[agent]), bold=True)), sep=""
+    )
     console.print(picture(cells_of(env.draw(state))), no_wrap=True, crop=True)
     console.print(HELP)
 
@@ -77,7 +100,9 @@ def cells_of(pixels: np.ndarray) -> np.ndarray:
 
 
 def picture(cells: np.ndarray) -> Text:
-    """Coloured half blocks: the upper cell is the character's colour, the lower one its background."""
+    """Coloured half blocks: the upper cell is the character's colour, the lower one its
+    background.
+    """
     if len(cells) % 2:
         cells = np.concatenate([cells, np.zeros_like(cells[:1])])
     text = Text()
@@ -90,7 +115,9 @@ def picture(cells: np.ndarray) -> Text:
 
 @contextmanager
 def keyboard() -> Iterator[Callable[[], str]]:
-    """A function that waits for one key and says its name. Without a terminal: a character of standard input each."""
+    """A function that waits for one key and says its name. Without a terminal: a character of
+    standard input each.
+    """
 
     def read() -> str:
         letter = sys.stdin.read(1)

@@ -18,9 +18,10 @@ class Report:
 
     ratiosym report studies/smoke --out results/smoke.html
 
-    The page opens offline in any browser: tables that sort, curves that tell their values, filters, links to each run's
-    record. Beside it, in PAGE-files/, are the paper's Table 1 (LaTeX, Markdown), Figures 2 and 3, the curves of every
-    task (PNG, PDF), and the numbers: runs.csv and marl-eval.json. docs/report.md explains them.
+    The page opens offline in any browser: tables that sort, curves that tell their values, filters,
+    links to each run's record. Beside it, in PAGE-files/, are the paper's Table 1 (LaTeX,
+    Markdown), Figures 2 and 3, the curves of every task (PNG, PDF), and the numbers: runs.csv and
+    marl-eval.json. docs/report.md explains them.
     """
 
     directory: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
@@ -49,12 +50,21 @@ def show_report(analysis: "Analysis", files: list[Path]) -> None:
 
     def text(cell: Cell) -> Text:
         between = " " if len(scores.columns) <= 3 else "\n"
-        rest = ("*" if cell.has_star else "") + (f"{between}({cell.interval})" if cell.interval else "")
+        rest = ("*" if cell.has_star else "") + (
+            f"{between}({cell.interval})" if cell.interval else ""
+        )
         return Text.assemble((cell.text, "bold" if cell.is_bold else ""), rest)
 
     scores = scores_table(analysis)
     title = f"{analysis.results.plan.name}: {scores.title.lower()}"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=0,
+        pad_edge=False,
+        show_edge=False,
+    )
     table.add_column(scores.corner)
     for title in scores.columns.values():
         table.add_column(title, justify="right", overflow="fold")

@@ -15,11 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ratiosym.cli.display import console
+from ratiosym.errors import InputError
 from ratiosym.experiments.executors import LocalProcesses, MakeExecutor, RayTasks
 from ratiosym.experiments.plans import BUILT_IN, Plan, read_plan
 from ratiosym.experiments.study import STATES, RunState, Standing, examine, read_study, run_study
 from ratiosym.learning.devices import start_jax
-from ratiosym.types import InputError
 
 
 @dataclass(frozen=True)
@@ -34,21 +34,28 @@ class Run:
 
     Go on after an interruption: ratiosym study run --out studies/first
 
-    On a cluster: RAY_ADDRESS=host:6379 ratiosym study run table1 --out /shared/table1 --executor ray --gpus 1
+    On a cluster: RAY_ADDRESS=host:6379 ratiosym study run table1 --out /shared/table1 --executor
+    ray --gpus 1
 
-    Finished runs are never repeated, an interrupted one goes on from its checkpoint, a failed one is reported and
-    skipped, its error kept in failure.txt. Built-in plans: table1, ablation, cpu-table1, cpu-ablation, first-results,
-    smoke.
+    Finished runs are never repeated, an interrupted one goes on from its checkpoint, a failed one
+    is reported and skipped, its error kept in failure.txt. Built-in plans: table1, ablation,
+    cpu-table1, cpu-ablation, first-results, smoke.
     """
 
     plan: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="PLAN")] = None
     """A built-in plan or a .toml file. May be left out if the directory holds a study."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where the study is kept: new, empty, or this study's. By default studies/PLAN, by the plan's name."""
+    """Where the study is kept: new, empty, or this study's. By default studies/PLAN, by the plan's
+    name.
+    """
     executor: Literal["local", "ray"] = "local"
-    """Processes on this machine, or a Ray cluster: that of RAY_ADDRESS, or one started here ('ratiosym[cluster]')."""
+    """Processes on this machine, or a Ray cluster: that of RAY_ADDRESS, or one started here
+    ('ratiosym[cluster]').
+    """
     workers: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """local: how many runs at once, each on cores of its own. By default one a core; one in all with an accelerator."""
+    """local: how many runs at once, each on cores of its own. By default one a core; one in all
+    with an accelerator.
+    """
     cpus: float = 1
     """ray: cores for a run."""
     gpus: float = 0
@@ -71,18 +78,30 @@ class Run:
     def find(self) -> tuple[Plan, Path]:
         """The plan and its place."""
         if self.plan is None and self.out is None:
-            raise InputError(f"Name a plan, or the --out of a study to go on with. Built in: {', '.join(BUILT_IN)}.")
-        plan = read_study(self.out) if self.plan is None and self.out is not None else read_plan(self.plan or "")
+            raise InputError(
+                f"Name a plan, or the --out of a study to go on with. Built in: "
+                f"{', '.join(BUILT_IN)}."
+            )
+        plan = (
+            read_study(self.out)
+            if self.plan is None and self.out is not None
+            else read_plan(self.plan or "")
+        )
         return plan, self.out or Path("studies") / plan.name
 
     def make_executor(self) -> MakeExecutor:
         """Where to compute."""
         if self.executor == "local":
             if (self.cpus, self.gpus) != (1, 0):
-                raise InputError("--cpus and --gpus are for --executor ray. On this machine give --workers.")
+                raise InputError(
+                    "--cpus and --gpus are for --executor ray. On this machine give --workers."
+                )
             return partial(LocalProcesses, num_workers=self.workers)
         if self.workers is not None:
-            raise InputError("--workers is for --executor local. Ray runs as many as fit: give --cpus and --gpus.")
+            raise InputError(
+                "--workers is for --executor local. Ray runs as many as fit: give --cpus and "
+                "--gpus."
+            )
         return partial(RayTasks, num_cpus=self.cpus, num_gpus=self.gpus)
 
 
@@ -111,7 +130,8 @@ class Study:
     """
 
     command: Annotated[
-        Annotated[Run, tyro.conf.subcommand("run")] | Annotated[Status, tyro.conf.subcommand("status")],
+        Annotated[Run, tyro.conf.subcommand("run")]
+        | Annotated[Status, tyro.conf.subcommand("status")],
         tyro.conf.arg(name=""),
     ]
 
@@ -120,13 +140,17 @@ class Study:
         self.command.run()
 
 
-# --------------------------------------------------------------------------------------------- what is shown
+# ------------------------------------------------------------------------------------ what is shown
 
 
 @contextmanager
 def watch(directory: Path) -> Iterator[Callable[[Standing], None]]:
-    """A bar and a line a running run on a terminal, a line a finished run elsewhere; and how to go on."""
-    live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+    """A bar and a line a running run on a terminal, a line a finished run elsewhere; and how to go
+    on.
+    """
+    live = (
+        Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+    )
     view = _View(live)
     try:
         if live is None:
@@ -172,7 +196,9 @@ class _View:
         )
         lines = Table.grid(padding=(0, 2))
         for state in standing.of("running"):
-            lines.add_row(f"  {name(state)}", f"{state.steps / state.run.steps:.0%}", *numbers(state))
+            lines.add_row(
+                f"  {name(state)}", f"{state.steps / state.run.steps:.0%}", *numbers(state)
+            )
         return Group(bar, lines)
 
 
@@ -214,7 +240,13 @@ def time_left(standing: Standing) -> str:
     if minutes < 2:
         return "less than two minutes left"
     days, hours = minutes // 1440, minutes // 60
-    words = f"{days} days" if days > 2 else f"{hours}:{minutes % 60:02d} hours" if hours else f"{minutes} minutes"
+    words = (
+        f"{days} days"
+        if days > 2
+        else f"{hours}:{minutes % 60:02d} hours"
+        if hours
+        else f"{minutes} minutes"
+    )
     return f"about {words} left"
 
 
@@ -229,7 +261,8 @@ def show_status(standing: Standing, directory: Path) -> None:
         table.add_column(label, justify="right")
     for task in plan.tasks:
         done = {
-            label: sum(s.run.task == task and s.run.label == label for s in standing.of("done")) for label in labels
+            label: sum(s.run.task == task and s.run.label == label for s in standing.of("done"))
+            for label in labels
         }
         table.add_row(task, *(str(done[label]) for label in labels))
     console.print(table)
@@ -237,7 +270,10 @@ def show_status(standing: Standing, directory: Path) -> None:
         line = "  ".join([name(state), f"{state.steps / state.run.steps:.0%}", *numbers(state)])
         console.print(f"running  {line}", soft_wrap=True)
     show_failures(standing, directory)
-    console.print(f"{standing.steps / standing.total_steps:.0%} of all steps: {summary(standing)}", soft_wrap=True)
+    console.print(
+        f"{standing.steps / standing.total_steps:.0%} of all steps: {summary(standing)}",
+        soft_wrap=True,
+    )
     left = len(standing.of("interrupted")) + len(standing.of("missing"))
     if left and not standing.of("running"):
         console.print(f"Go on with: ratiosym study run --out {directory}", soft_wrap=True)

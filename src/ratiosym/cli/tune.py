@@ -12,11 +12,11 @@ from rich.progress import Progress
 from rich.table import Table
 
 from ratiosym.cli.display import console, make_bar
+from ratiosym.errors import InputError
 from ratiosym.experiments.presets import PRESETS, change, tuning_preset
 from ratiosym.experiments.search_spaces import COMMON, default_trials
 from ratiosym.learning.config import RunConfig, RunShape, option
 from ratiosym.objectives import OBJECTIVES
-from ratiosym.types import InputError
 
 if TYPE_CHECKING:  # Optuna takes its time to load
     from ratiosym.experiments.tuning import Outcome, Search, TrialRow
@@ -27,19 +27,23 @@ if TYPE_CHECKING:  # Optuna takes its time to load
 class Tune:
     """Search an objective's hyperparameters on a task, as the paper does; or go on with a search.
 
-    See that all works: ratiosym tune mpe-spread-3ag --preset smoke --trials 6 --num-seeds 2 --out tuning/smoke
+    See that all works: ratiosym tune mpe-spread-3ag --preset smoke --trials 6 --num-seeds 2 --out
+    tuning/smoke
 
     Hours of two cores: ratiosym tune mpe-spread-3ag --objective mappo --out tuning/spread
 
     Train with what it found: ratiosym train --config tuning/spread/best.json
 
-    Tasks x algorithms of a plan: ratiosym tune --all first-results --trials 10 --num-seeds 3 --out tuning/first
+    Tasks x algorithms of a plan: ratiosym tune --all first-results --trials 10 --num-seeds 3 --out
+    tuning/first
 
-    Workers on many machines, the same command on each: ratiosym tune mpe-spread-3ag --out tuning/spread
+    Workers on many machines, the same command on each: ratiosym tune mpe-spread-3ag --out
+    tuning/spread
     --storage postgresql://user@host/database (password in PGPASSWORD or ~/.pgpass)
 
-    After an interruption the same command goes on; at most the seed that was running is lost. The directory holds
-    best.json, trials.csv, importance.json, pictures, and trials/ with every seed's evaluations.
+    After an interruption the same command goes on; at most the seed that was running is lost. The
+    directory holds best.json, trials.csv, importance.json, pictures, and trials/ with every seed's
+    evaluations.
     """
 
     task: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = None
@@ -47,9 +51,12 @@ class Tune:
     objective: Annotated[str, tyro.conf.arg(metavar="{" + ",".join(OBJECTIVES) + "}")] = "mars"
     """The ratio objective."""
     all: Annotated[str | None, tyro.conf.arg(metavar="PLAN")] = None
-    """Instead of a task: every algorithm of a plan on each of its tasks, DIR/TASK/LABEL; sizes and, halved, steps are the plan's."""  # noqa: E501
+    """Instead of a task: every algorithm of a plan on each of its tasks, DIR/TASK/LABEL; sizes and,
+    halved, steps are the plan's."""  # noqa: E501
     trials: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """How many. By default the paper's: 40 for one trust-region parameter, 80 for two. Later starts may raise it."""
+    """How many. By default the paper's: 40 for one trust-region parameter, 80 for two. Later starts
+    may raise it.
+    """
     num_seeds: int = 5
     """Seeds of a trial, one after another with a pruning check after each: 1000, 1001, ..."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -64,23 +71,36 @@ class Tune:
     seed: int = 0
     """Of the sampler. With one worker the same seed gives the same trials."""
     executor: Literal["local", "ray"] = "local"
-    """Processes on this machine, or a Ray cluster: that of RAY_ADDRESS, or one started here ('ratiosym[cluster]')."""
+    """Processes on this machine, or a Ray cluster: that of RAY_ADDRESS, or one started here
+    ('ratiosym[cluster]').
+    """
     workers: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """local: processes, pinned to a core each. By default one a core; one in all with an accelerator."""
+    """local: processes, pinned to a core each. By default one a core; one in all with an
+    accelerator.
+    """
     cpus: float = 1
     """ray: cores for a worker."""
     gpus: float = 0
     """ray: GPUs for a worker."""
     storage: Annotated[str | None, tyro.conf.arg(metavar="URL")] = None
-    """postgresql://USER@HOST:PORT/DATABASE for workers on many machines. By default a journal file in DIR."""
+    """postgresql://USER@HOST:PORT/DATABASE for workers on many machines. By default a journal file
+    in DIR.
+    """
     name: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
-    """Of the search in the database. By default TASK/OBJECTIVE; with --all it goes in front of TASK/LABEL."""
+    """Of the search in the database. By default TASK/OBJECTIVE; with --all it goes in front of
+    TASK/LABEL.
+    """
 
     @classmethod
     def of_preset(cls, name: str, task: str) -> "Tune":
         """The options as a preset sets them."""
         config = tuning_preset(name, task, "mars")
-        return cls(preset=name, steps=config.steps, num_evaluations=config.num_evaluations, shape=config.shape)
+        return cls(
+            preset=name,
+            steps=config.steps,
+            num_evaluations=config.num_evaluations,
+            shape=config.shape,
+        )
 
     def run(self) -> None:
         """Search and show it."""
@@ -103,11 +123,19 @@ class Tune:
         if self.all is not None:
             return self.planned()
         if self.task is None:
-            raise InputError("Name a task, as in 'ratiosym tune mpe-spread-3ag', or a plan with --all.")
+            raise InputError(
+                "Name a task, as in 'ratiosym tune mpe-spread-3ag', or a plan with --all."
+            )
         config = RunConfig(
-            self.task, self.objective, steps=self.steps, num_evaluations=self.num_evaluations, shape=self.check_shape()
+            self.task,
+            self.objective,
+            steps=self.steps,
+            num_evaluations=self.num_evaluations,
+            shape=self.check_shape(),
         )
-        return [self.search(config, self.out or Path("tuning") / self.task / self.objective, self.name)]
+        return [
+            self.search(config, self.out or Path("tuning") / self.task / self.objective, self.name)
+        ]
 
     def check_shape(self) -> RunShape:
         """What is searched cannot be given."""
@@ -123,9 +151,15 @@ class Tune:
         from ratiosym.experiments.plans import read_plan
 
         plan = read_plan(self.all or "")
-        given = [name for name in ("task", "objective", "preset") if getattr(self, name) != getattr(Tune(), name)]
+        given = [
+            name
+            for name in ("task", "objective", "preset")
+            if getattr(self, name) != getattr(Tune(), name)
+        ]
         if self.shape != RunShape() or given:
-            raise InputError("--all takes task, objective, preset and sizes from the plan. Leave them out here.")
+            raise InputError(
+                "--all takes task, objective, preset and sizes from the plan. Leave them out here."
+            )
         searches = []
         for task in plan.tasks:
             for algorithm in plan.algorithms:
@@ -134,10 +168,14 @@ class Tune:
                 num_evaluations = self.num_evaluations or planned.num_evaluations
                 config = dataclasses.replace(planned, steps=steps, num_evaluations=num_evaluations)
                 if plan.preset == "smoke":
-                    config = change(config, num_envs=tuning_preset("smoke", task, "mars").shape.num_envs)
+                    config = change(
+                        config, num_envs=tuning_preset("smoke", task, "mars").shape.num_envs
+                    )
                 place = Path(task) / algorithm.label
                 out = (self.out or Path("tuning") / plan.name) / place
-                searches.append(self.search(config, out, "/".join(filter(None, (self.name, *place.parts)))))
+                searches.append(
+                    self.search(config, out, "/".join(filter(None, (self.name, *place.parts))))
+                )
         return searches
 
     def search(self, config: RunConfig, out: Path, name: str) -> "Search":
@@ -154,26 +192,35 @@ class Tune:
 
         if self.executor == "local":
             if (self.cpus, self.gpus) != (1, 0):
-                raise InputError("--cpus and --gpus are for --executor ray. On this machine give --workers.")
+                raise InputError(
+                    "--cpus and --gpus are for --executor ray. On this machine give --workers."
+                )
             return local_workers(default_workers() if self.workers is None else self.workers)
         if self.workers is not None:
-            raise InputError("--workers is for --executor local. Ray runs as many as fit: give --cpus and --gpus.")
+            raise InputError(
+                "--workers is for --executor local. Ray runs as many as fit: give --cpus and "
+                "--gpus."
+            )
         return ray_workers(self.cpus, self.gpus)
 
 
-# --------------------------------------------------------------------------------------------- what is shown
+# ------------------------------------------------------------------------------------ what is shown
 
 
 @contextmanager
 def watch(search: "Search") -> "Iterator[Callable[[list[TrialRow]], None]]":
-    """A bar on a terminal, a line a finished trial elsewhere; and how to go on after an interruption."""
+    """A bar on a terminal, a line a finished trial elsewhere; and how to go on after an
+    interruption.
+    """
     bar = make_bar()
     view = _View(bar, f"{search.config.task} {search.config.objective}", len(search.seeds))
     try:
         with bar:
             yield view.show
     except KeyboardInterrupt:
-        console.print(f"Interrupted. What has finished is kept in {search.out}; the same command goes on.")
+        console.print(
+            f"Interrupted. What has finished is kept in {search.out}; the same command goes on."
+        )
         raise
 
 
@@ -199,8 +246,12 @@ class _View:
         self.told |= set(over)
         running = [row for row in rows if row.state == "running"]
         done = len(over) + sum(len(row.seeds) for row in running) / self.num_seeds
-        seeds = ", ".join(f"{row.number} seed {min(len(row.seeds) + 1, self.num_seeds)}" for row in running)
-        words = [summary(rows), f"running: {seeds} of {self.num_seeds}"] if running else [summary(rows)]
+        seeds = ", ".join(
+            f"{row.number} seed {min(len(row.seeds) + 1, self.num_seeds)}" for row in running
+        )
+        words = (
+            [summary(rows), f"running: {seeds} of {self.num_seeds}"] if running else [summary(rows)]
+        )
         self.bar.update(self.row, total=len(rows), completed=done, state="  ".join(words))
 
 
@@ -214,8 +265,13 @@ def summary(rows: "list[TrialRow]") -> str:
     """How far, and the best so far."""
     from ratiosym.experiments.tuning import best_of
 
-    counts = {state: sum(row.state == state for row in rows) for state in ("complete", "pruned", "diverged")}
-    others = ", ".join(f"{counts[state]} {state}" for state in ("pruned", "diverged") if counts[state])
+    counts = {
+        state: sum(row.state == state for row in rows)
+        for state in ("complete", "pruned", "diverged")
+    }
+    others = ", ".join(
+        f"{counts[state]} {state}" for state in ("pruned", "diverged") if counts[state]
+    )
     best = best_of(rows)
     words = f"{sum(counts.values())} of {len(rows)} trials" + (f", {others}" if others else "")
     return words if best is None else f"{words}; best {best.value:.4g}, trial {best.number}"
@@ -227,11 +283,18 @@ def show_outcome(outcome: "Outcome", pictures: list[Path]) -> None:
     title = f"{search.config.task} {search.config.objective}"
     console.print(f"{title}: {summary(outcome.rows)}", soft_wrap=True)
     if best is None:
-        console.print("No trial was completed, so there is no best one. Widen the budget or look at trials.csv.")
+        console.print(
+            "No trial was completed, so there is no best one. Widen the budget or look at "
+            "trials.csv."
+        )
         return
-    table = Table(title=f"trial {best.number}, the best of {len(outcome.rows)}", title_justify="left")
+    table = Table(
+        title=f"trial {best.number}, the best of {len(outcome.rows)}", title_justify="left"
+    )
     for name in ("hyperparameter", "value", "importance"):
-        table.add_column(name, justify="left" if name == "hyperparameter" else "right", no_wrap=True)
+        table.add_column(
+            name, justify="left" if name == "hyperparameter" else "right", no_wrap=True
+        )
     for name, value in best.params.items():
         share = outcome.importance.get(name)
         table.add_row(option(name), f"{value:g}", "" if share is None else f"{share:.2f}")
@@ -243,4 +306,6 @@ def show_outcome(outcome: "Outcome", pictures: list[Path]) -> None:
     )
     for path in pictures:
         console.print(f"Picture: {path}", soft_wrap=True)
-    console.print(f"Train with it: ratiosym train --config {search.out / 'best.json'}", soft_wrap=True)
+    console.print(
+        f"Train with it: ratiosym train --config {search.out / 'best.json'}", soft_wrap=True
+    )

@@ -1,1 +1,3 @@
-"""What policies are learned on: the environment contract, its wrappers, the task table and the adapters."""
+"""What policies are learned on: the environment contract, its wrappers, the task table and the
+adapters.
+"""

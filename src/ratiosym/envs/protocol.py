@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from ratiosym.types import Continuous, Discrete, EnvSpec, InputError, Key, Observation, State, Step
+from ratiosym.errors import InputError
+from ratiosym.types import Continuous, Discrete, EnvSpec, Key, Observation, State, Step
 
 Action = Int[Array, "A"] | Float[Array, "A size"]
 
@@ -16,30 +17,30 @@ Action = Int[Array, "A"] | Float[Array, "A size"]
 class Env(Protocol):
     """An environment: two pure functions and a description. Check your own with ``check_env``.
 
-    ``A`` agents, ``F`` numbers seen by each, ``S`` numbers seen by the critic, all as ``spec`` says.
+    ``A`` agents, ``F`` numbers seen by each, ``S`` numbers seen by the critic, all as ``spec``
+    says.
 
-    Arrays:
-        ``Observation.local`` float32 ``[A, F]``, ``legal`` bool ``[A, actions]``, ``active`` bool ``[A]``,
-        ``state`` float32 ``[S]``; ``Step.reward`` float32 ``[A]``, ``terminated`` and ``truncated`` bool
-        ``[]``, ``metrics`` a dict with the keys ``spec.metrics``, each a float32 ``[]``. All finite.
-    Action:
-        int32 ``[A]`` for ``Discrete``, one of the legal choices; float32 ``[A, size]`` for ``Continuous``,
-        tanh values in (-1, 1). What they mean (scaling, clipping) is the environment's business.
+    Arrays: ``Observation.local`` float32 ``[A, F]``, ``legal`` bool ``[A, actions]``, ``active``
+        bool ``[A]``, ``state`` float32 ``[S]``; ``Step.reward`` float32 ``[A]``, ``terminated`` and
+        ``truncated`` bool ``[]``, ``metrics`` a dict with the keys ``spec.metrics``, each a float32
+        ``[]``. All finite.
+    Action: int32 ``[A]`` for ``Discrete``, one of the legal choices; float32 ``[A, size]`` for
+        ``Continuous``, tanh values in (-1, 1). What they mean (scaling, clipping) is the
+        environment's business.
     Legal actions:
         Each agent has at least one at every step, active or not. For ``Continuous`` the width is 0.
     State:
         Any pytree of arrays; its structure, shapes and dtypes are the same after every step.
-    Randomness:
-        All of it comes from ``key``: the same key, state and action give the same result, to the last bit.
-    Ends:
-        ``terminated``: the task ended. ``truncated``: only the clock did. Never both; where both hold at
-        once, ``terminated`` wins. An episode lasts at most ``spec.time_limit`` steps. Stepping on after the
-        end is allowed and means nothing.
+    Randomness: All of it comes from ``key``: the same key, state and action give the same result,
+        to the last bit.
+    Ends: ``terminated``: the task ended. ``truncated``: only the clock did. Never both; where both
+        hold at once, ``terminated`` wins. An episode lasts at most ``spec.time_limit`` steps.
+        Stepping on after the end is allowed and means nothing.
     Return:
         An episode's return is the sum over its steps of the mean over agents of the reward.
-    Use:
-        Both functions can be traced by ``jit``, ``vmap`` and ``scan``. The environment itself is hashable
-        and equal to another built alike (a frozen dataclass is), so that compiled programs are shared.
+    Use: Both functions can be traced by ``jit``, ``vmap`` and ``scan``. The environment itself is
+        hashable and equal to another built alike (a frozen dataclass is), so that compiled programs
+        are shared.
     """
 
     @property
@@ -50,13 +51,17 @@ class Env(Protocol):
         """Start an episode."""
 
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
-        """Take one step. Never starts a new episode: at an end the observation is the episode's last."""
+        """Take one step. Never starts a new episode: at an end the observation is the episode's
+        last.
+        """
 
 
 def check_env(env: Env, key: Key, num_steps: int) -> None:
-    """Play ``num_steps`` random legal steps and raise ``InputError`` where the contract of ``Env`` is broken.
+    """Play ``num_steps`` random legal steps and raise ``InputError`` where the contract of ``Env``
+    is broken.
 
-    Give enough steps for an episode to end (``env.spec.time_limit`` suffices) or the ends go unchecked.
+    Give enough steps for an episode to end (``env.spec.time_limit`` suffices) or the ends go
+    unchecked.
     """
     if num_steps < 1:
         raise InputError(f"num_steps is {num_steps}, expected at least 1.")
@@ -64,7 +69,9 @@ def check_env(env: Env, key: Key, num_steps: int) -> None:
     try:
         hash(env)
     except TypeError as error:
-        raise InputError(f"The environment is not hashable ({error}). Make it a frozen dataclass.") from error
+        raise InputError(
+            f"The environment is not hashable ({error}). Make it a frozen dataclass."
+        ) from error
     _check_types(env, key)
     _check_episodes(env, key, num_steps)
 
@@ -79,7 +86,9 @@ def _check_spec(spec: EnvSpec) -> None:
         "observation_size": spec.observation_size,
         "state_size": spec.state_size,
         "time_limit": spec.time_limit,
-        "action": spec.action.num_actions if isinstance(spec.action, Discrete) else spec.action.size,
+        "action": spec.action.num_actions
+        if isinstance(spec.action, Discrete)
+        else spec.action.size,
         "usual_length": 1 if spec.usual_length is None else spec.usual_length,
     }
     for name, size in sizes.items():
@@ -104,10 +113,14 @@ def _check_types(env: Env, key: Key) -> None:
     _require_class("step", "its second result", step, Step)
     _require_class("step", "step.observation", step.observation, Observation)
     if not isinstance(step.metrics, dict) or set(step.metrics) != set(spec.metrics):
-        raise InputError(f"step: metrics are {_keys(step.metrics)}, expected {sorted(spec.metrics)}.")
+        raise InputError(
+            f"step: metrics are {_keys(step.metrics)}, expected {sorted(spec.metrics)}."
+        )
     _require_types("step", "step", step, _example_step(spec))
 
-    batch = jax.eval_shape(lambda *args: jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), args), key, state, action)
+    batch = jax.eval_shape(
+        lambda *args: jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), args), key, state, action
+    )
     _trace("reset under vmap", jax.vmap(env.reset), batch[0])
     _trace("step under vmap", jax.vmap(env.step), *batch)
 
@@ -140,7 +153,9 @@ def _check_observation(where: str, spec: EnvSpec, observation: Observation) -> N
     if isinstance(spec.action, Discrete):
         stuck = np.flatnonzero(~np.asarray(observation.legal).any(axis=-1))
         if stuck.size:
-            raise InputError(f"{where}: agents {stuck.tolist()} have no legal action, expected at least one.")
+            raise InputError(
+                f"{where}: agents {stuck.tolist()} have no legal action, expected at least one."
+            )
 
 
 def _check_finite(where: str, name: str, value: Array) -> None:
@@ -153,7 +168,9 @@ def _check_end(where: str, spec: EnvSpec, length: int, step: Step) -> bool:
     if terminated and truncated:
         raise InputError(f"{where}: terminated and truncated are both true, expected at most one.")
     if length >= spec.time_limit and not (terminated or truncated):
-        raise InputError(f"{where}: the episode goes on, expected an end: spec.time_limit is {spec.time_limit}.")
+        raise InputError(
+            f"{where}: the episode goes on, expected an end: spec.time_limit is {spec.time_limit}."
+        )
     return terminated or truncated
 
 
@@ -161,7 +178,9 @@ def random_action(spec: EnvSpec, key: Key, observation: Observation) -> Action:
     """Uniform among the legal choices, or uniform in (-1, 1)."""
     if isinstance(spec.action, Continuous):
         return jax.random.uniform(key, (spec.num_agents, spec.action.size), minval=-1.0)
-    return jax.random.categorical(key, jnp.where(observation.legal, 0.0, -jnp.inf)).astype(jnp.int32)
+    return jax.random.categorical(key, jnp.where(observation.legal, 0.0, -jnp.inf)).astype(
+        jnp.int32
+    )
 
 
 def _twice(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -173,7 +192,8 @@ def _twice(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         for (path, one), other in zip(_leaves(result), jax.tree.leaves(second(*args)), strict=True):
             if not np.array_equal(_numbers(one), _numbers(other), equal_nan=True):
                 raise InputError(
-                    f"{name}: result{path} is {one} and then {other} for the same key and arguments, "
+                    f"{name}: result{path} is {one} and then {other} for the same key and "
+                    f"arguments, "
                     "expected the same. Draw all randomness from the key."
                 )
         return result
@@ -199,7 +219,9 @@ def _pair(name: str, result: Any) -> Any:
 
 def _require_class(name: str, what: str, value: Any, expected: type) -> None:
     if not isinstance(value, expected):
-        raise InputError(f"{name}: {what} is of type {type(value).__name__}, expected {expected.__name__}.")
+        raise InputError(
+            f"{name}: {what} is of type {type(value).__name__}, expected {expected.__name__}."
+        )
 
 
 def _require_types(name: str, what: str, value: Any, expected: Any) -> None:
@@ -240,7 +262,10 @@ def _example_action(spec: EnvSpec) -> Action:
 
 
 def _leaves(tree: Any) -> list[tuple[str, Any]]:
-    return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)]
+    return [
+        (jax.tree_util.keystr(path), leaf)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    ]
 
 
 def _numbers(leaf: Any) -> np.ndarray:
@@ -253,4 +278,6 @@ def _type(leaf: Any) -> str:
 
 
 def _keys(metrics: Any) -> str:
-    return str(sorted(metrics)) if isinstance(metrics, dict) else f"of type {type(metrics).__name__}"
+    return (
+        str(sorted(metrics)) if isinstance(metrics, dict) else f"of type {type(metrics).__name__}"
+    )

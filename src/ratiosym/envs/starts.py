@@ -1,9 +1,10 @@
 """New episodes from a pool of fresh starts.
 
-Under ``vmap`` a conditional reset is computed in every step for every environment and thrown away. Here one batch of
-starts is made per rollout, and ended environments draw from it, each its own. When more episodes end than the pool
-holds, it has run dry and is gone through again from its first start: two episodes of that rollout then begin alike
-and part ways by their own random numbers. Decision 11.
+Under ``vmap`` a conditional reset is computed in every step for every environment and thrown away.
+Here one batch of starts is made per rollout, and ended environments draw from it, each its own.
+When more episodes end than the pool holds, it has run dry and is gone through again from its first
+start: two episodes of that rollout then begin alike and part ways by their own random numbers.
+Decision 11.
 """
 
 from typing import NamedTuple
@@ -31,7 +32,9 @@ def make_starts(env: Env, key: Key, num_starts: int) -> Starts:
 
 
 def pool_size(spec: EnvSpec, num_envs: int, num_steps: int) -> int:
-    """Starts for ``num_steps`` steps in which episodes last as long as they usually do. Decision 11."""
+    """Starts for ``num_steps`` steps in which episodes last as long as they usually do. Decision
+    11.
+    """
     return num_envs * -(-num_steps // (spec.usual_length or spec.time_limit))
 
 
@@ -46,5 +49,11 @@ def begin_where(
         where = is_end.reshape(is_end.shape + (1,) * (current.ndim - 1))
         return jnp.where(where, pool[index], current)
 
-    state, observation = jax.tree.map(choose, (starts.state, starts.observation), (state, observation))
-    return starts._replace(num_drawn=starts.num_drawn + is_end.sum(dtype=jnp.int32)), state, observation
+    state, observation = jax.tree.map(
+        choose, (starts.state, starts.observation), (state, observation)
+    )
+    return (
+        starts._replace(num_drawn=starts.num_drawn + is_end.sum(dtype=jnp.int32)),
+        state,
+        observation,
+    )

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 
+from ratiosym.envs.adapters.jaxmarl import jaxnav, mpe_spread, smax
+from ratiosym.envs.adapters.jumanji import connector, rware, search_and_rescue
 from ratiosym.envs.aerojax.env import dogfight
 from ratiosym.envs.aerojax.opponents import LEVELS
-from ratiosym.envs.jaxmarl import jaxnav, mpe_spread, smax
-from ratiosym.envs.jumanji import connector, rware, search_and_rescue
 from ratiosym.envs.paxmen.env import paxmen
 from ratiosym.envs.protocol import Env
 from ratiosym.envs.wrappers import with_agent_ids
-from ratiosym.types import InputError
+from ratiosym.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,8 @@ def find_task(name: str) -> Task:
 def make(name: str, agent_ids: bool = True) -> Env:
     """Make the environment of a task; twice the same name gives equal environments.
 
-    ``agent_ids`` puts the one-hot agent id in front of each agent's observation, as in all the paper's runs.
+    ``agent_ids`` puts the one-hot agent id in front of each agent's observation, as in all the
+    paper's runs.
     """
     env = find_task(name).make()
     return with_agent_ids(env) if agent_ids else env

@@ -1,7 +1,7 @@
 """Scripted teams: what plays when nothing has been learned.
 
-An environment may offer its own, as a dict ``teams`` from name to ``Team``, and what is known of their returns as a
-dict ``references``; ``random`` plays everywhere.
+An environment may offer its own, as a dict ``teams`` from name to ``Team``, and what is known of
+their returns as a dict ``references``; ``random`` plays everywhere.
 """
 
 from collections.abc import Callable
@@ -9,14 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ratiosym.envs.protocol import Action, Env, random_action
-from ratiosym.types import InputError, Key, Observation, State
+from ratiosym.errors import InputError
+from ratiosym.types import Key, Observation, State
 
 Memory = Any  # what a team remembers in an episode: any pytree, () for nothing
 
 
 @dataclass(frozen=True)
 class Team:
-    """How all agents of one environment act. Both functions can be traced; under ``vmap``, one team an episode.
+    """How all agents of one environment act. Both functions can be traced; under ``vmap``, one team
+    an episode.
 
     Unlike a learned policy a script may look at the environment's whole state.
     """
@@ -29,7 +31,9 @@ class Team:
 def teams_of(env: Env) -> dict[str, Team]:
     """The scripted teams of an environment, by name."""
 
-    def act(key: Key, state: State, observation: Observation, memory: Memory) -> tuple[Action, Memory]:
+    def act(
+        key: Key, state: State, observation: Observation, memory: Memory
+    ) -> tuple[Action, Memory]:
         return random_action(env.spec, key, observation), memory
 
     random = Team("uniform among the legal actions", lambda key, state: (), act)
@@ -45,5 +49,7 @@ def get_team(env: Env, name: str) -> Team:
     """A scripted team by name."""
     teams = teams_of(env)
     if name not in teams:
-        raise InputError(f"Task {env.spec.name!r} has no scripted team {name!r}. It has: {', '.join(teams)}.")
+        raise InputError(
+            f"Task {env.spec.name!r} has no scripted team {name!r}. It has: {', '.join(teams)}."
+        )
     return teams[name]

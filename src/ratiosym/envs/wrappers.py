@@ -9,7 +9,9 @@ from ratiosym.types import EnvSpec, Key, Observation, State, Step
 
 
 def with_agent_ids(env: Env) -> Env:
-    """Put the one-hot agent id in front of what each agent sees; the critic's state stays as it is."""
+    """Put the one-hot agent id in front of what each agent sees; the critic's state stays as it
+    is.
+    """
     return _AgentIds(env)
 
 

@@ -13,17 +13,19 @@ from typing import Any, Protocol
 
 import jax
 
+from ratiosym.errors import InputError, MissingLibraryError
 from ratiosym.experiments.plans import PlannedRun
 from ratiosym.experiments.worker import carry_out_remotely, encode_job, work_file
 from ratiosym.learning.devices import num_cores
-from ratiosym.types import InputError, MissingLibraryError
 
 GRACE_SECONDS = 10.0  # for a worker to end when asked to
 REMOTE_PATIENCE = 60.0  # a node that is lost may hold its locks a little longer
 
 
 class Executor(Protocol):
-    """Somewhere to compute. A run is over when ``ended`` says so; what came of it is in its directory."""
+    """Somewhere to compute. A run is over when ``ended`` says so; what came of it is in its
+    directory.
+    """
 
     def has_room(self) -> bool:
         """Whether another run may be started."""
@@ -32,7 +34,9 @@ class Executor(Protocol):
         """Start a run, or go on with it."""
 
     def ended(self) -> list[tuple[PlannedRun, str]]:
-        """Runs that nobody works on any more, once each, and how their worker died ('' if it did not)."""
+        """Runs that nobody works on any more, once each, and how their worker died ('' if it did
+        not).
+        """
 
     def close(self) -> None:
         """End what is still running."""
@@ -45,7 +49,9 @@ class LocalProcesses:
     """A process a run, each with cores of its own."""  # Decision 51
 
     def __init__(self, directory: Path, num_workers: int | None = None) -> None:
-        """``num_workers`` is one a core by default; with an accelerator one in all, which has all of it."""
+        """``num_workers`` is one a core by default; with an accelerator one in all, which has all
+        of it.
+        """
         if num_workers is not None and num_workers < 1:
             raise InputError(f"--workers is {num_workers}; it must be at least 1.")
         self.directory = directory.absolute()
@@ -89,7 +95,9 @@ class LocalProcesses:
         """How a process died, with the last lines it printed."""
         if code == 0:
             return ""
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        how = (
+            f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        )
         last = work_file(self.directory, run, ".log").read_text(errors="replace").splitlines()[-20:]
         return "\n".join([f"The worker process {how}.", *last])
 
@@ -109,7 +117,9 @@ class LocalProcesses:
 
 
 def share_cores(num_workers: int) -> list[list[int]]:
-    """Cores for each worker: shared out if there are enough, else used by several; empty where they cannot be bound."""
+    """Cores for each worker: shared out if there are enough, else used by several; empty where they
+    cannot be bound.
+    """
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     if len(cores) >= num_workers:
         return [cores[i::num_workers] for i in range(num_workers)]
@@ -119,13 +129,16 @@ def share_cores(num_workers: int) -> list[list[int]]:
 class RayTasks:
     """Runs as tasks of a Ray cluster: that of RAY_ADDRESS, or a new one on this machine.
 
-    The study's directory must be on storage that all machines share, with locks that they share too.
+    The study's directory must be on storage that all machines share, with locks that they share
+    too.
     """
 
     def __init__(self, directory: Path, num_cpus: float = 1, num_gpus: float = 0) -> None:
         """``num_cpus`` and ``num_gpus`` are what each run gets."""
         if num_cpus < 0 or num_gpus < 0 or num_cpus + num_gpus <= 0:
-            raise InputError(f"--cpus is {num_cpus:g} and --gpus {num_gpus:g}; a run needs some of one of them.")
+            raise InputError(
+                f"--cpus is {num_cpus:g} and --gpus {num_gpus:g}; a run needs some of one of them."
+            )
         self.directory = directory.absolute()
         self.ray = import_ray()
         self.needed = {"CPU": num_cpus, "GPU": num_gpus}
@@ -137,15 +150,20 @@ class RayTasks:
         except InputError:
             self.close()
             raise
-        # A process a run, as on one machine. A lost run is started again by the study, which counts (Decision 57).
+        # A process a run, as on one machine. A lost run is started again by the study, which counts
+        # (Decision 57).
         options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_retries": 0, "max_calls": 1}
         self.task = self.ray.remote(**options)(carry_out_remotely)
         self.busy: dict[Any, PlannedRun] = {}
 
     def has_room(self) -> bool:
-        """Ray keeps a queue: as much again as fits now, so that no worker waits for us and a cluster can grow."""
+        """Ray keeps a queue: as much again as fits now, so that no worker waits for us and a
+        cluster can grow.
+        """
         total = self.ray.cluster_resources()
-        fits = min(int(total.get(name, 0) / amount) for name, amount in self.needed.items() if amount)
+        fits = min(
+            int(total.get(name, 0) / amount) for name, amount in self.needed.items() if amount
+        )
         return len(self.busy) < 2 * max(1, fits)
 
     def start(self, run: PlannedRun) -> None:
@@ -179,7 +197,9 @@ class RayTasks:
 def import_ray() -> Any:
     """The library, or how to get it."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # its coming default; without it Ray warns
+    os.environ.setdefault(
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
+    )  # its coming default; without it Ray warns
     try:
         import ray
     except ImportError:
@@ -194,16 +214,25 @@ def connect(ray: Any) -> None:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     address = os.environ.get("RAY_ADDRESS")
     if not address:
-        os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's 15 leaves a busy machine's workers almost no time
+        os.environ.setdefault(
+            "RAY_worker_niceness", "0"
+        )  # Ray's 15 leaves a busy machine's workers almost no time
         # Nothing is passed through the object store: its smallest size.
-        ray.init("local", include_dashboard=False, num_cpus=num_cores(), object_store_memory=80 * 2**20, **quiet)
+        ray.init(
+            "local",
+            include_dashboard=False,
+            num_cpus=num_cores(),
+            object_store_memory=80 * 2**20,
+            **quiet,
+        )
         return
     try:
         check_answer(address)  # first: Ray itself would try for minutes, and aloud
         ray.init(address, **quiet)
     except (OSError, RuntimeError, ValueError) as error:
         raise InputError(
-            f"There is no Ray cluster at RAY_ADDRESS={address} ({str(error).splitlines()[0]}). Start one with "
+            f"There is no Ray cluster at RAY_ADDRESS={address} ({str(error).splitlines()[0]}). "
+            f"Start one with "
             f"'ray start --head', or unset RAY_ADDRESS for one on this machine."
         ) from None
 
@@ -218,7 +247,14 @@ def check_answer(address: str) -> None:
 def check_resources(nodes: list[dict[str, Any]], needed: dict[str, float]) -> None:
     """Some machine has what a run needs; otherwise Ray would wait for ever."""
     found = [node["Resources"] for node in nodes if node["Alive"]]
-    if not any(all(have.get(name, 0) >= amount for name, amount in needed.items()) for have in found):
+    if not any(
+        all(have.get(name, 0) >= amount for name, amount in needed.items()) for have in found
+    ):
         wanted = " and ".join(f"{amount:g} {name}s" for name, amount in needed.items() if amount)
-        machines = "; ".join(f"{have.get('CPU', 0):g} CPUs, {have.get('GPU', 0):g} GPUs" for have in found)
-        raise InputError(f"No machine of the cluster has {wanted} for a run ({machines}). Lower --cpus or --gpus.")
+        machines = "; ".join(
+            f"{have.get('CPU', 0):g} CPUs, {have.get('GPU', 0):g} GPUs" for have in found
+        )
+        raise InputError(
+            f"No machine of the cluster has {wanted} for a run ({machines}). Lower --cpus or "
+            f"--gpus."
+        )

@@ -1,19 +1,21 @@
-"""What a study is: algorithms x tasks x seeds at one budget. Plans are built in or read from a TOML file."""
+"""What a study is: algorithms x tasks x seeds at one budget. Plans are built in or read from a TOML
+file.
+"""
 
 import dataclasses
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from ratiosym.envs.tasks import TASKS, find_task
-from ratiosym.experiments.presets import PRESETS, configure
-from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion
+from ratiosym.errors import InputError
+from ratiosym.experiments.presets import PRESETS, configure, option_types
+from ratiosym.learning.config import RunConfig
 from ratiosym.objectives import get_objective
-from ratiosym.types import InputError
+from ratiosym.plain import read_value, unknown_name
 
 OWN = ("task", "objective", "seed")  # what the plan itself says of a run
 
@@ -49,7 +51,9 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """Every algorithm on every task with every seed. An algorithm's own options come before the plan's."""
+    """Every algorithm on every task with every seed. An algorithm's own options come before the
+    plan's.
+    """
 
     name: str
     about: str
@@ -58,10 +62,13 @@ class Plan:
     seeds: tuple[int, ...]
     preset: str = "cpu"
     options: dict[str, Any] = field(default_factory=dict)
-    tuned: bool = False  # whether a preset's tuned settings are used; otherwise all have equal ones (Decision 56)
+    # whether a preset's tuned settings are used; otherwise all have equal ones (Decision 56)
+    tuned: bool = False
 
     def runs(self) -> list[PlannedRun]:
-        """All runs, seed by seed: a study that is stopped is complete in its first seeds (Decision 55)."""
+        """All runs, seed by seed: a study that is stopped is complete in its first seeds (Decision
+        55).
+        """
         return [
             PlannedRun(task, algorithm.label, seed, self.config(algorithm, task, seed))
             for seed in self.seeds
@@ -71,24 +78,46 @@ class Plan:
 
     def config(self, algorithm: Algorithm, task: str, seed: int) -> RunConfig:
         """The configuration of one run."""
-        options = {**self.options, **algorithm.options, "objective": algorithm.objective, "seed": seed}
+        options = {
+            **self.options,
+            **algorithm.options,
+            "objective": algorithm.objective,
+            "seed": seed,
+        }
         return configure(task, self.preset, self.tuned, **options)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
         lists = {"algorithms": [dataclasses.asdict(a) for a in self.algorithms]}
-        return {**dataclasses.asdict(self), **lists, "tasks": list(self.tasks), "seeds": list(self.seeds)}
+        return {
+            **dataclasses.asdict(self),
+            **lists,
+            "tasks": list(self.tasks),
+            "seeds": list(self.seeds),
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Plan":
-        """From plain data. InputError for whatever does not fit, with the closest name that would."""
+        """From plain data. InputError for whatever does not fit, with the closest name that
+        would.
+        """
         check_keys(data, cls, "A plan", required=("name", "algorithms", "tasks", "seeds"))
-        for name, kind in (("name", str), ("about", str), ("preset", str), ("options", dict), ("tuned", bool)):
+        for name, kind in (
+            ("name", str),
+            ("about", str),
+            ("preset", str),
+            ("options", dict),
+            ("tuned", bool),
+        ):
             if not isinstance(data.get(name, kind()), kind):
-                raise InputError(f"'{name}' of a plan is {data[name]!r}; it must be {_WORDS[kind]}.")
+                raise InputError(
+                    f"'{name}' of a plan is {data[name]!r}; it must be {_WORDS[kind]}."
+                )
         for name in ("algorithms", "tasks", "seeds"):
             if not isinstance(data[name], list | tuple) or not data[name]:
-                raise InputError(f"'{name}' of a plan is {data[name]!r}; it must be a list with something in it.")
+                raise InputError(
+                    f"'{name}' of a plan is {data[name]!r}; it must be a list with something in it."
+                )
         plan = cls(
             name=data["name"],
             about=data.get("about", ""),
@@ -105,7 +134,7 @@ class Plan:
     def validate(self) -> None:
         """Raise InputError unless every run can be started."""
         if self.preset not in PRESETS:
-            raise unknown("preset", self.preset, PRESETS)
+            raise unknown_name("preset", self.preset, PRESETS)
         check_distinct("label", [a.label for a in self.algorithms])
         check_distinct("task", self.tasks)
         check_distinct("seed", self.seeds)
@@ -124,25 +153,36 @@ class Plan:
                         raise InputError(f"'{algorithm.label}' on '{task}': {error}") from None
 
 
-_WORDS = {str: "text", dict: "a table of options", int: "a whole number", float: "a number", bool: "true or false"}
+_WORDS = {
+    str: "text",
+    dict: "a table of options",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
 
 
 def read_algorithm(entry: Any) -> Algorithm:
-    """An entry of ``algorithms``: the name of an objective, or a table. The label is the objective unless given."""
+    """An entry of ``algorithms``: the name of an objective, or a table. The label is the objective
+    unless given.
+    """
     data = {"objective": entry} if isinstance(entry, str) else entry
     if not isinstance(data, dict):
-        raise InputError(f"An algorithm of the plan is {entry!r}; it must be an objective's name or a table.")
+        raise InputError(
+            f"An algorithm of the plan is {entry!r}; it must be an objective's name or a table."
+        )
     check_keys(data, Algorithm, "An algorithm", required=("objective",))
     objective = get_objective(str(data["objective"])).name
     label, options = data.get("label", objective), data.get("options", {})
     if not isinstance(label, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", label):
         raise InputError(
-            f"The label {label!r} cannot name a directory. Use letters, digits, '.', '_', '+' and '-', as in "
+            f"The label {label!r} cannot name a directory. Use letters, digits, '.', '_', '+' and "
+            f"'-', as in "
             f"'{objective}-wide'."
         )
     if not isinstance(options, dict):
         raise InputError(f"'options' of '{label}' is {options!r}; it must be a table of options.")
-    check_options(options)
+    check_options(options, objective)
     return Algorithm(label, objective, dict(options))
 
 
@@ -153,7 +193,7 @@ def check_keys(data: Mapping[str, Any], kind: type, what: str, required: Iterabl
     names = [f.name for f in dataclasses.fields(kind)]
     for name in data:
         if name not in names:
-            raise unknown("key", name, names, f" {what} has: {', '.join(names)}.")
+            raise unknown_name("key", name, names, f" {what} has: {', '.join(names)}.")
     missing = [name for name in required if name not in data]
     if missing:
         raise InputError(f"{what} needs '{missing[0]}'. {what} has: {', '.join(names)}.")
@@ -164,30 +204,22 @@ def check_distinct(what: str, values: Iterable[Any]) -> None:
     seen: list[Any] = []
     for value in values:
         if value in seen:
-            raise InputError(f"The {what} {value!r} is twice in the plan. Leave one out, or give it another name.")
+            raise InputError(
+                f"The {what} {value!r} is twice in the plan. Leave one out, or give it another "
+                f"name."
+            )
         seen.append(value)
 
 
-def check_options(options: Mapping[str, Any]) -> None:
+def check_options(options: Mapping[str, Any], objective: str = "mars") -> None:
     """Options exist and have values of their kind."""
-    fields = [f for part in (RunConfig, RunShape, Hyperparameters, TrustRegion) for f in dataclasses.fields(part)]
-    kinds = {f.name: float if f.default is None else type(f.default) for f in fields}  # the trust region's are None
-    settable = [name for name, kind in kinds.items() if kind in _WORDS and name not in OWN]
+    kinds = {name: kind for name, kind in option_types(objective).items() if name not in OWN}
     for name, value in options.items():
-        if name not in settable:
-            raise unknown("option", name, settable, " See 'ratiosym train --help' for all of them.")
-        kind = kinds[name]
-        is_fit = type(value) in ((int, float) if kind is float else (kind,))  # true is no number here
-        if not is_fit:
-            raise InputError(f"The option '{name}' is {value!r} in the plan; it must be {_WORDS[kind]}.")
-
-
-def unknown(what: str, name: Any, names: Iterable[str], end: str | None = None) -> InputError:
-    """What to say of a name that does not exist."""
-    names = list(names)
-    closest = "".join(f" Closest: '{match}'." for match in get_close_matches(str(name), names, n=1, cutoff=0.4))
-    end = f" Choose one of: {', '.join(names)}." if end is None else end
-    return InputError(f"Unknown {what} '{name}'.{closest}{end}")
+        if name not in kinds:
+            raise unknown_name(
+                "option", name, kinds, " See 'ratiosym train --help' for all of them."
+            )
+        read_value(kinds[name], value, f"The option '{name}'")
 
 
 def read_plan(path_or_name: str | Path) -> Plan:
@@ -196,13 +228,22 @@ def read_plan(path_or_name: str | Path) -> Plan:
         return BUILT_IN[str(path_or_name)]
     path = Path(path_or_name)
     if path.suffix != ".toml" and not path.is_file():
-        raise unknown("plan", path_or_name, BUILT_IN, f" Built in: {', '.join(BUILT_IN)}; or name a .toml file.")
+        raise unknown_name(
+            "plan",
+            path_or_name,
+            BUILT_IN,
+            f" Built in: {', '.join(BUILT_IN)}; or name a .toml file.",
+        )
     try:
         data = tomllib.loads(path.read_text())
     except FileNotFoundError:
-        raise InputError(f"There is no plan '{path}'. Built in: {', '.join(BUILT_IN)}; or name a .toml file.") from None
+        raise InputError(
+            f"There is no plan '{path}'. Built in: {', '.join(BUILT_IN)}; or name a .toml file."
+        ) from None
     except (OSError, ValueError) as error:
-        raise InputError(f"The plan '{path}' cannot be read ({error}). A plan is a TOML file.") from None
+        raise InputError(
+            f"The plan '{path}' cannot be read ({error}). A plan is a TOML file."
+        ) from None
     try:
         return Plan.from_dict(data)
     except InputError as error:
@@ -214,7 +255,9 @@ def _algorithms(*objectives: str) -> tuple[Algorithm, ...]:
 
 
 _MAIN = _algorithms("mars", "mappo", "maspo")  # Table 1
-_VARIANTS = _algorithms("mars", "mappo-asymmetric", "maspo-asymmetric", "mars-multiplicative", "mars-additive")
+_VARIANTS = _algorithms(
+    "mars", "mappo-asymmetric", "maspo-asymmetric", "mars-multiplicative", "mars-additive"
+)
 _ABLATION_TASKS = ("aerojax-8v8", "jaxnav-11x11x4a")  # Figure 3
 
 BUILT_IN: dict[str, Plan] = {
@@ -222,7 +265,8 @@ BUILT_IN: dict[str, Plan] = {
     for plan in (
         Plan(
             "table1",
-            "The paper's Table 1: three algorithms on 47 tasks, 10 seeds, 80 million steps (AeroJAX, JaxNav 240).",
+            "The paper's Table 1: three algorithms on 47 tasks, 10 seeds, 80 million steps "
+            "(AeroJAX, JaxNav 240).",
             _MAIN,
             tuple(TASKS),
             tuple(range(10)),
@@ -257,7 +301,8 @@ BUILT_IN: dict[str, Plan] = {
         ),
         Plan(
             "first-results",
-            "Three algorithms on two small tasks, 5 seeds, 500 thousand steps: less than an hour of two cores.",
+            "Three algorithms on two small tasks, 5 seeds, 500 thousand steps: less than an hour "
+            "of two cores.",
             _MAIN,
             ("connector-5x5x3a", "mpe-spread-3ag"),
             tuple(range(5)),

@@ -1,11 +1,12 @@
 """Algorithms x tasks x seeds: what is done, what is missing, run the rest.
 
     STUDY/plan.json                    what is to be run, and where it was begun
-    STUDY/runs/TASK/LABEL/seed-S/      a run each, as 'ratiosym train' writes it; failure.txt if it failed
+    STUDY/runs/TASK/LABEL/seed-S/      a run each, as 'ratiosym train' writes it; failure.txt if it
+    failed
     STUDY/work/                        locks, notes and logs of workers
 
-Everything that is known of a study is in these files: whoever reads them sees the same, and a study that was
-interrupted at any moment goes on from them.
+Everything that is known of a study is in these files: whoever reads them sees the same, and a study
+that was interrupted at any moment goes on from them.
 """
 
 import dataclasses
@@ -17,14 +18,13 @@ from pathlib import Path
 from time import sleep
 from typing import Any, Literal
 
-from ratiosym.experiments import records
+from ratiosym.errors import InputError
 from ratiosym.experiments.executors import Executor, LocalProcesses, MakeExecutor
 from ratiosym.experiments.plans import Plan, PlannedRun
-from ratiosym.experiments.run import read_config
 from ratiosym.experiments.worker import claim, is_claimed, work_file, write_failure
-from ratiosym.learning import checkpoint
 from ratiosym.learning.devices import num_cores
-from ratiosym.types import InputError
+from ratiosym.runs import checkpoint, files, provenance
+from ratiosym.runs.directory import read_config
 
 MAX_LOST = 3  # workers that a run may lose in a row without getting any further
 LOOK_SECONDS = 0.5  # between two looks at the workers
@@ -69,10 +69,11 @@ class Standing:
         return sum(run.run.steps for run in self.runs)
 
     def seconds_left(self) -> float | None:
-        """An estimate from the pace of each task so far; a task not seen yet counts like the others.
+        """An estimate from the pace of each task so far; a task not seen yet counts like the
+        others.
 
-        None before anything is known. Failed runs count as over. As many runs at once as there are now, or, while
-        nothing runs, as there are cores.
+        None before anything is known. Failed runs count as over. As many runs at once as there are
+        now, or, while nothing runs, as there are cores.
         """
         left = [run for run in self.runs if run.state not in ("done", "failed")]
         if not left:
@@ -80,18 +81,24 @@ class Standing:
         usual = pace(self.runs)
         if usual is None:
             return None
-        paces = {task: pace([r for r in self.runs if r.run.task == task]) or usual for task in self.plan.tasks}
+        paces = {
+            task: pace([r for r in self.runs if r.run.task == task]) or usual
+            for task in self.plan.tasks
+        }
         seconds = sum((run.run.steps - run.steps) / paces[run.run.task] for run in left)
         return seconds / min(len(left), len(self.of("running")) or num_cores())
 
 
 def pace(runs: list[RunState] | tuple[RunState, ...]) -> float | None:
     """Steps a second of these runs' processes; None if none has got anywhere."""
-    steps, seconds = sum(run.timed_steps for run in runs), sum(run.seconds for run in runs if run.timed_steps)
+    steps, seconds = (
+        sum(run.timed_steps for run in runs),
+        sum(run.seconds for run in runs if run.timed_steps),
+    )
     return steps / seconds if steps > 0 and seconds > 0 else None
 
 
-# ---------------------------------------------------------------------------------------------- the directory
+# ------------------------------------------------------------------------------------ the directory
 
 
 def check_place(plan: Plan, directory: Path) -> None:
@@ -100,10 +107,13 @@ def check_place(plan: Plan, directory: Path) -> None:
         check_same(plan, read_study(directory), directory)
         return
     if directory.exists() and not directory.is_dir():
-        raise InputError(f"'{directory}' is a file; --out must name a directory that is new, empty or a study's.")
+        raise InputError(
+            f"'{directory}' is a file; --out must name a directory that is new, empty or a study's."
+        )
     if directory.exists() and any(p.name != ".plan.json.writing" for p in directory.iterdir()):
         raise InputError(
-            f"'{directory}' is not empty and holds no study: there is no plan.json in it. Choose another --out; "
+            f"'{directory}' is not empty and holds no study: there is no plan.json in it. Choose "
+            f"another --out; "
             f"nothing was changed."
         )
 
@@ -114,10 +124,13 @@ def begin(plan: Plan, directory: Path) -> None:
     if (directory / "plan.json").exists():
         return
     try:
-        records.write_json(directory / "plan.json", {"plan": plan.to_dict(), **records.provenance()})
+        files.write_json(
+            directory / "plan.json", {"plan": plan.to_dict(), **provenance.provenance()}
+        )
     except OSError as error:
         raise InputError(
-            f"'{directory}' cannot be written ({error.strerror}). Choose another --out, in a directory of yours."
+            f"'{directory}' cannot be written ({error.strerror}). Choose another --out, in a "
+            f"directory of yours."
         ) from None
 
 
@@ -125,11 +138,20 @@ def read_study(directory: Path) -> Plan:
     """The plan of a study on disk."""
     path = directory / "plan.json"
     if not path.exists():
-        what = "is not there" if not directory.exists() else "holds no study: there is no plan.json in it"
-        raise InputError(f"'{directory}' {what}. Start one with: ratiosym study run PLAN --out '{directory}'")
-    data = records.read_json(path)
+        what = (
+            "is not there"
+            if not directory.exists()
+            else "holds no study: there is no plan.json in it"
+        )
+        raise InputError(
+            f"'{directory}' {what}. Start one with: ratiosym study run PLAN --out '{directory}'"
+        )
+    data = files.read_json(path)
     if not isinstance(data.get("plan"), dict):
-        raise InputError(f"'{path}' has no plan in it. Put the right one back, or start a study in another directory.")
+        raise InputError(
+            f"'{path}' has no plan in it. Put the right one back, or start a study in another "
+            f"directory."
+        )
     try:
         return Plan.from_dict(data["plan"])
     except InputError as error:
@@ -142,9 +164,12 @@ def check_same(plan: Plan, kept: Plan, directory: Path) -> None:
         return
     names = [f.name for f in dataclasses.fields(Plan) if f.name not in ("name", "about")]
     different = [name for name in names if getattr(plan, name) != getattr(kept, name)]
-    described = "; ".join(f"{n} {brief(getattr(kept, n))} there, {brief(getattr(plan, n))} here" for n in different)
+    described = "; ".join(
+        f"{n} {brief(getattr(kept, n))} there, {brief(getattr(plan, n))} here" for n in different
+    )
     raise InputError(
-        f"'{directory}' holds another study: {described or 'the presets have changed'}. Go on with that one: ratiosym "
+        f"'{directory}' holds another study: {described or 'the presets have changed'}. Go on with "
+        f"that one: ratiosym "
         f"study run --out '{directory}'. Or choose another --out; nothing was changed."
     )
 
@@ -153,7 +178,11 @@ def brief(value: object) -> str:
     """A part of a plan in a few words."""
     if isinstance(value, tuple):
         names = [str(getattr(entry, "label", entry)) for entry in value]
-        return f"{', '.join(names)}" if len(names) <= 12 else f"{', '.join(names[:3])} ... ({len(names)})"
+        return (
+            f"{', '.join(names)}"
+            if len(names) <= 12
+            else f"{', '.join(names[:3])} ... ({len(names)})"
+        )
     return repr(value)
 
 
@@ -163,8 +192,10 @@ def check_runs(plan: Plan, directory: Path) -> None:
         place = directory / run.path
         if (place / "config.json").exists() and read_config(place) != run.config:
             raise InputError(
-                f"'{place}' holds a run with other settings than the plan has for it now (see its config.json; "
-                f"another version may have other presets). Move it away, or choose another --out; nothing was changed."
+                f"'{place}' holds a run with other settings than the plan has for it now (see its "
+                f"config.json; "
+                f"another version may have other presets). Move it away, or choose another --out; "
+                f"nothing was changed."
             )
 
 
@@ -177,16 +208,20 @@ def look(directory: Path, run: PlannedRun) -> RunState:
     if is_claimed(directory, run):
         return RunState(run, "running", **notes)
     updates = checkpoint.updates(place / "checkpoint")
-    notes["steps"] = updates[-1] * run.config.shape.steps_per_update if updates else 0  # from where it would go on
+    notes["steps"] = (
+        updates[-1] * run.config.shape.steps_per_update if updates else 0
+    )  # from where it would go on
     if (place / "failure.txt").exists():
-        return RunState(run, "failed", **notes, error=(place / "failure.txt").read_text().split("\n", 1)[0])
+        return RunState(
+            run, "failed", **notes, error=(place / "failure.txt").read_text().split("\n", 1)[0]
+        )
     return RunState(run, "interrupted" if (place / "config.json").exists() else "missing", **notes)
 
 
 def read_notes(path: Path) -> dict[str, Any]:
     """What a worker wrote down last; nothing if it has not yet."""
     try:
-        data = records.read_json(path)
+        data = files.read_json(path)
     except InputError:
         return {}
     names = [f.name for f in dataclasses.fields(RunState)]
@@ -200,7 +235,7 @@ def examine(directory: str | Path) -> Standing:
     return Standing(plan, tuple(look(directory, run) for run in plan.runs()))
 
 
-# --------------------------------------------------------------------------------------------------- running
+# ------------------------------------------------------------------------------------------ running
 
 
 def run_study(
@@ -210,10 +245,11 @@ def run_study(
     retry_failed: bool = False,
     on_progress: Callable[[Standing], None] = lambda _: None,
 ) -> Standing:
-    """Do what is missing of a study. Runs that failed are left as they are, unless ``retry_failed``.
+    """Do what is missing of a study. Runs that failed are left as they are, unless
+    ``retry_failed``.
 
-    ``executor`` makes the place to compute from the study's directory. Several ``run_study`` at once share the
-    work; each returns when everything is done.
+    ``executor`` makes the place to compute from the study's directory. Several ``run_study`` at
+    once share the work; each returns when everything is done.
     """
     directory = Path(directory)
     plan.validate()
@@ -230,10 +266,14 @@ class _Study:
     def __init__(self, plan: Plan, directory: Path, workers: Executor, retry_failed: bool) -> None:
         self.plan, self.directory, self.workers = plan, directory, workers
         self.states = {run.path: look(directory, run) for run in plan.runs()}
-        self.retried = {path for path, s in self.states.items() if s.state == "failed" and retry_failed}
+        self.retried = {
+            path for path, s in self.states.items() if s.state == "failed" and retry_failed
+        }
         self.waiting = deque(s.run for s in self.states.values() if not self.is_over(s))
         self.started: set[Path] = set()  # and not ended: ours
-        self.lost: dict[Path, tuple[int, int]] = {}  # how many workers in a row, and the steps it had then
+        self.lost: dict[
+            Path, tuple[int, int]
+        ] = {}  # how many workers in a row, and the steps it had then
 
     def run(self, on_progress: Callable[[Standing], None]) -> Standing:
         """Start runs, look after them, until none is left."""
@@ -251,7 +291,9 @@ class _Study:
             sleep(LOOK_SECONDS)
 
     def start_more(self) -> None:
-        """Give free workers the next runs. Those that somebody else is busy with wait: they may be left to us."""
+        """Give free workers the next runs. Those that somebody else is busy with wait: they may be
+        left to us.
+        """
         for run in list(self.waiting):
             if not self.workers.has_room():
                 return
@@ -266,7 +308,9 @@ class _Study:
 
     def is_over(self, state: RunState) -> bool:
         """Whether there is nothing to do about a run."""
-        return state.state == "done" or (state.state == "failed" and state.run.path not in self.retried)
+        return state.state == "done" or (
+            state.state == "failed" and state.run.path not in self.retried
+        )
 
     def settle(self, run: PlannedRun, death: str) -> None:
         """A worker has ended: take note of what came out, or start the run again."""
@@ -286,5 +330,8 @@ class _Study:
             if not is_ours:
                 self.waiting.append(run)
                 return
-            write_failure(self.directory / run.path, f"{MAX_LOST} workers in a row died with this run. {death}\n")
+            write_failure(
+                self.directory / run.path,
+                f"{MAX_LOST} workers in a row died with this run. {death}\n",
+            )
         self.states[run.path] = look(self.directory, run)

@@ -1,7 +1,7 @@
 """One run of a study: claimed by a lock, started or taken up again, its error kept if it fails.
 
-``DIR/work/TASK/LABEL/`` holds what workers need beside the runs: ``seed-S.lock``, held while the run is busy,
-``seed-S.json``, where it stands, and ``seed-S.log``, what its process printed.
+``DIR/work/TASK/LABEL/`` holds what workers need beside the runs: ``seed-S.lock``, held while the
+run is busy, ``seed-S.json``, where it stands, and ``seed-S.log``, what its process printed.
 """
 
 import dataclasses
@@ -21,11 +21,11 @@ from typing import Any, Literal
 
 import jax
 
-from ratiosym.experiments import run as one
 from ratiosym.experiments.plans import PlannedRun
-from ratiosym.experiments.records import write_json, write_whole
 from ratiosym.learning.config import RunConfig
 from ratiosym.learning.devices import start_jax
+from ratiosym.runs import loop
+from ratiosym.runs.files import write_json, write_whole
 
 PROGRESS_SECONDS = 2.0  # between two notes of where a run stands
 
@@ -41,7 +41,9 @@ def work_file(directory: Path, run: PlannedRun, suffix: str) -> Path:
 
 @contextmanager
 def claim(directory: Path, run: PlannedRun, patience: float) -> Iterator[bool]:
-    """Hold the lock of a run: whether it is ours. The system lets go of it with the process, however that ends."""
+    """Hold the lock of a run: whether it is ours. The system lets go of it with the process,
+    however that ends.
+    """
     path = work_file(directory, run, ".lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     deadline = monotonic() + patience
@@ -55,7 +57,9 @@ def is_claimed(directory: Path, run: PlannedRun) -> bool:
     """Whether somebody is busy with a run."""
     try:
         with open(work_file(directory, run, ".lock")) as file:
-            return not try_lock(file.fileno(), fcntl.LOCK_SH)  # a lock that we got goes with the file
+            return not try_lock(
+                file.fileno(), fcntl.LOCK_SH
+            )  # a lock that we got goes with the file
     except FileNotFoundError:
         return False
 
@@ -70,7 +74,9 @@ def try_lock(number: int, kind: int) -> bool:
 
 
 def carry_out(directory: Path, run: PlannedRun, patience: float = 1.0) -> Outcome:
-    """Begin a run, or go on with it; a finished one is left as it is. ``patience`` outlasts a look at the lock."""
+    """Begin a run, or go on with it; a finished one is left as it is. ``patience`` outlasts a look
+    at the lock.
+    """
     place = directory / run.path
     with claim(directory, run, patience) as is_ours:
         if not is_ours:
@@ -81,12 +87,13 @@ def carry_out(directory: Path, run: PlannedRun, patience: float = 1.0) -> Outcom
         notes = Notes(work_file(directory, run, ".json"))
         try:
             if (place / "config.json").exists():
-                one.resume(place, on_progress=notes.take)
+                loop.resume(place, on_progress=notes.take)
             else:
-                one.start(run.config, place, on_progress=notes.take)
+                loop.start(run.config, place, on_progress=notes.take)
         except Exception as error:
             if ending.is_set():
-                raise KeyboardInterrupt from error  # what the interrupt became on its way: no failure of the run
+                # what the interrupt became on its way: no failure of the run
+                raise KeyboardInterrupt from error
             write_failure(place, f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}")
             return "failed"
         notes.write()
@@ -106,7 +113,9 @@ def write_failure(place: Path, text: str) -> None:
 
 
 class Notes:
-    """Where a run stands, written down now and then. Times are of this process alone, start included."""
+    """Where a run stands, written down now and then. Times are of this process alone, start
+    included.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -114,7 +123,7 @@ class Notes:
         self.first_steps: int | None = None
         self.values: dict[str, Any] = {}
 
-    def take(self, progress: one.Progress) -> None:
+    def take(self, progress: loop.Progress) -> None:
         """Take in what happened."""
         if self.first_steps is None:
             self.first_steps = progress.steps
@@ -130,15 +139,20 @@ class Notes:
         """Put it on disk."""
         self.written = monotonic()
         timed = self.values["steps"] - (self.first_steps or 0)
-        write_json(self.path, {**self.values, "timed_steps": timed, "seconds": self.written - self.began})
+        write_json(
+            self.path, {**self.values, "timed_steps": timed, "seconds": self.written - self.began}
+        )
 
 
-# --------------------------------------------------------------------------------- a process that does one run
+# ---------------------------------------------------------------------- a process that does one run
 
 
 def encode_job(directory: Path, run: PlannedRun, cores: list[int]) -> str:
     """What a worker process reads first: one line."""
-    return json.dumps({"directory": str(directory), "cores": cores, "run": dataclasses.asdict(run)}) + "\n"
+    return (
+        json.dumps({"directory": str(directory), "cores": cores, "run": dataclasses.asdict(run)})
+        + "\n"
+    )
 
 
 def decode_run(data: dict[str, Any]) -> PlannedRun:
@@ -147,10 +161,14 @@ def decode_run(data: dict[str, Any]) -> PlannedRun:
 
 
 def main() -> None:
-    """Read a job from standard input and do it. The input stays open as long as somebody wants the run."""
+    """Read a job from standard input and do it. The input stays open as long as somebody wants the
+    run.
+    """
     job = json.loads(sys.stdin.readline())
     if job["cores"] and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, job["cores"])  # before JAX starts: it takes its devices and threads from this
+        os.sched_setaffinity(
+            0, job["cores"]
+        )  # before JAX starts: it takes its devices and threads from this
     signal.signal(signal.SIGTERM, end)
     Thread(target=end_with_input, daemon=True).start()
     start_jax()
@@ -164,12 +182,16 @@ def end(number: int, frame: Any) -> None:
 
 
 def end_with_input() -> None:
-    """Nobody wants the run any more: who started it was killed. What it did since its checkpoint is lost."""
+    """Nobody wants the run any more: who started it was killed. What it did since its checkpoint is
+    lost.
+    """
     sys.stdin.read()  # Decision 53
     os._exit(1)
 
 
-def carry_out_remotely(directory: Path, run: PlannedRun, num_cpus: float, patience: float) -> Outcome:
+def carry_out_remotely(
+    directory: Path, run: PlannedRun, num_cpus: float, patience: float
+) -> Outcome:
     """A run in a process of a cluster, which does not bind processes to cores."""
     jax.config.update("jax_num_cpu_devices", max(1, int(num_cpus)))
     start_jax()

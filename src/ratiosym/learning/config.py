@@ -1,4 +1,6 @@
-"""What one run is: static integers that shape the program, traced floats that do not, and their validation."""
+"""What one run is: static integers that shape the program, traced floats that do not, and their
+validation.
+"""
 
 import dataclasses
 import math
@@ -7,8 +9,12 @@ from typing import Any, Literal
 
 import jax
 
+from ratiosym.errors import InputError
 from ratiosym.objectives import Bounds, get_objective
-from ratiosym.types import InputError
+from ratiosym.plain import read_record, unknown_name
+from ratiosym.references import is_reference
+
+NETWORKS = ("gru", "feedforward")  # built in
 
 
 @dataclass(frozen=True)
@@ -18,38 +24,62 @@ class RunShape:
     num_envs: int = 128
     """Environments side by side, over all groups of the update batch."""
     update_batch_size: int = 2
-    """Groups of environments; each is shuffled and normalised by itself, gradients are averaged (Table 3)."""
+    """Groups of environments; each is shuffled and normalised by itself, gradients are averaged
+    (Table 3).
+    """
     rollout_length: int = 128
     """Steps each environment takes between two updates (Table 3)."""
     num_epochs: int = 4
     """Passes over a rollout (Table 2: 2, 4 or 8)."""
     num_minibatches: int = 4
     """Gradient steps a pass (Table 2: 2, 4 or 8)."""
-    hidden_size: int = 128
-    """Width of every layer and of the memory."""
-    memory: Literal["gru", "none"] = "gru"
-    """What the policy and the critic remember: a recurrent state, or nothing."""
+    network: str = "gru"
+    """The actor's and the critic's network: gru, feedforward, or your own as
+    package.module:function.
+    """
+    actor_hidden_size: int = 128
+    """Width of the actor's layers and of its recurrent state."""
+    critic_hidden_size: int = 128
+    """Width of the critic's layers and of its recurrent state."""
+    actor_depth: int = 1
+    """Dense layers of the actor in front of its recurrent layer."""
+    critic_depth: int = 1
+    """Dense layers of the critic in front of its recurrent layer."""
+    critic: Literal["central", "local"] = "central"
+    """What the critic sees: the global state, one value for the team; or each agent's observation,
+    one value per agent (as in IPPO)."""
     time_limit: Literal["end", "bootstrap"] = "end"
-    """A time limit counts as an end (as in the paper), or the value of the last state follows it."""
+    """A time limit counts as an end (as in the paper), or the value of the last state follows
+    it.
+    """
     mask_inactive: bool = False
     """Leave samples of dead or finished agents out of the loss."""
     num_eval_episodes: int = 32
     """Episodes an evaluation."""
 
     @property
-    def has_memory(self) -> bool:
-        """Whether there is a recurrent state."""
-        return self.memory == "gru"
+    def is_recurrent(self) -> bool:
+        """Whether sequences are trained in order. Networks of your own always are: it is right for
+        all.
+        """
+        return self.network != "feedforward"
 
     @property
-    def carry_size(self) -> int:
-        """Width of the recurrent state; 0 without memory."""
-        return self.hidden_size if self.has_memory else 0
+    def actor_carry_size(self) -> int:
+        """Width of the actor's recurrent state."""
+        return self.actor_hidden_size if self.is_recurrent else 0
+
+    @property
+    def critic_carry_size(self) -> int:
+        """Width of the critic's recurrent state."""
+        return self.critic_hidden_size if self.is_recurrent else 0
 
     @property
     def sequence_length(self) -> int:
-        """Steps that are trained in one piece: the whole rollout with memory, single steps without."""
-        return self.rollout_length if self.has_memory else 1
+        """Steps trained in one piece: the whole rollout if the network is recurrent, else single
+        steps.
+        """
+        return self.rollout_length if self.is_recurrent else 1
 
     @property
     def envs_per_group(self) -> int:
@@ -71,21 +101,37 @@ class RunShape:
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
             if f.type is int and value < 1:
-                raise InputError(f"{option(f.name)} is {value}; it must be at least 1.")
-        for name, allowed in (("memory", ("gru", "none")), ("time_limit", ("end", "bootstrap"))):
+                raise InputError(f"`{f.name}` is {value}; it must be at least 1.")
+        if self.network not in NETWORKS and not is_reference(self.network):
+            raise unknown_name(
+                "network",
+                self.network,
+                NETWORKS,
+                f" Choose one of: {', '.join(NETWORKS)}; or package.module:function.",
+            )
+        for name, allowed in (
+            ("time_limit", ("end", "bootstrap")),
+            ("critic", ("central", "local")),
+        ):
             if getattr(self, name) not in allowed:
-                raise InputError(f"{option(name)} is '{getattr(self, name)}'; it must be one of {allowed}.")
+                raise InputError(
+                    f"`{name}` is {getattr(self, name)!r}; it must be one of {', '.join(allowed)}."
+                )
         if self.num_envs % self.update_batch_size:
             raise InputError(
-                f"{self.num_envs} environments cannot be split into {self.update_batch_size} equal groups. "
-                f"Choose --num-envs as a multiple of --update-batch-size."
+                f"{self.num_envs} environments cannot be split into {self.update_batch_size} equal "
+                f"groups. "
+                f"Choose `num_envs` as a multiple of `update_batch_size`."
             )
         if self.sequences_per_group % self.num_minibatches:
-            what = "environments" if self.has_memory else "steps"
+            what = "environments" if self.is_recurrent else "steps"
             raise InputError(
-                f"{self.num_minibatches} minibatches do not divide the {self.sequences_per_group} {what} of a group "
-                f"({self.num_envs} environments in {self.update_batch_size} groups). Choose --num-minibatches as a "
-                f"divisor of {self.sequences_per_group}, or change --num-envs or --update-batch-size."
+                f"{self.num_minibatches} minibatches do not divide the {self.sequences_per_group} "
+                f"{what} of a group "
+                f"({self.num_envs} environments in {self.update_batch_size} groups). Choose "
+                f"`num_minibatches` as a "
+                f"divisor of {self.sequences_per_group}, or change `num_envs` or "
+                f"`update_batch_size`."
             )
 
 
@@ -101,7 +147,9 @@ class Hyperparameters:
     entropy_coefficient: float = 0.01
     """Weight of the entropy bonus, beta in Algorithm 1 (Table 2: 0, 1e-5 or 1e-2)."""
     value_clip: float = 0.2
-    """How far a value may move from the old one before the loss stops rewarding it (Table 2: 0.05, 0.1, 0.2)."""
+    """How far a value may move from the old one before the loss stops rewarding it (Table 2: 0.05,
+    0.1, 0.2).
+    """
     discount: float = 0.99
     """Gamma (Table 3)."""
     gae_lambda: float = 0.95
@@ -122,32 +170,12 @@ class Hyperparameters:
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
             low, high = ranges.get(f.name, (0.0, math.inf))
-            is_open = f.name not in ranges  # a learning rate, a clip or a norm of exactly 0 learns nothing
+            is_open = (
+                f.name not in ranges
+            )  # a learning rate, a clip or a norm of exactly 0 learns nothing
             if not math.isfinite(value) or not low <= value <= high or (is_open and value == low):
                 limit = f"above {low:g}" if is_open else f"from {low:g} to {high:g}"
-                raise InputError(f"{option(f.name)} is {value:g}; it must be a number {limit}.")
-
-
-@dataclass(frozen=True)
-class TrustRegion:
-    """The objective's own parameters; those left out take the objective's defaults."""
-
-    epsilon: float | None = None
-    """mappo, maspo: the region is 1 - epsilon to 1 + epsilon (paper: 0.05, 0.1 or 0.2)."""
-    epsilon_lower: float | None = None
-    """mappo-asymmetric, maspo-asymmetric: the region begins at 1 - epsilon_lower (paper: 0.05 to 0.9)."""
-    epsilon_upper: float | None = None
-    """mappo-asymmetric, maspo-asymmetric: the region ends at 1 + epsilon_upper (paper: 0.05 to 9)."""
-    b_lower: float | None = None
-    """mars: the contraction target B_lower, between 0 and 1 (paper: 0.95 to 0.1)."""
-    b_upper: float | None = None
-    """mars: the expansion target B_upper, above 1 (paper: 1.05 to 10)."""
-    b: float | None = None
-    """mars-multiplicative: targets 1/b and b. mars-additive: 2 - b and b (paper: 1.05 to 1.9)."""
-
-    def given(self) -> dict[str, float]:
-        """The parameters that were set."""
-        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+                raise InputError(f"`{f.name}` is {value:g}; it must be a number {limit}.")
 
 
 @dataclass(frozen=True)
@@ -161,9 +189,21 @@ class RunConfig:
     """Environment steps to train for (whole updates; never more than this)."""
     num_evaluations: int = 40
     """Evaluations, evenly spaced, beside the one before training."""
-    trust_region: TrustRegion = field(default_factory=TrustRegion)
+    anneal_learning_rates: bool = False
+    """Lower both learning rates linearly to 0 over the run. Off in the paper."""
+    objective_parameters: dict[str, float] = field(default_factory=dict)
+    """The objective's own parameters. Those left out take the objective's defaults at once, so that
+    a record always holds the numbers that were used."""
     hyperparameters: Hyperparameters = field(default_factory=Hyperparameters)
     shape: RunShape = field(default_factory=RunShape)
+
+    def __post_init__(self) -> None:
+        """Resolve the objective's parameters."""
+        object.__setattr__(
+            self,
+            "objective_parameters",
+            get_objective(self.objective).resolve(self.objective_parameters),
+        )
 
     @property
     def num_updates(self) -> int:
@@ -173,8 +213,7 @@ class RunConfig:
     @property
     def bounds(self) -> Bounds:
         """The two target ratios."""
-        objective = get_objective(self.objective)
-        return objective.bounds(**{**objective.parameters, **self.trust_region.given()})
+        return get_objective(self.objective).bounds(**self.objective_parameters)
 
     def evaluation_updates(self) -> list[int]:
         """After which updates to evaluate: 0, then evenly spaced, ending with the last."""
@@ -185,19 +224,16 @@ class RunConfig:
         """Raise InputError where anything does not fit."""
         self.shape.validate()
         self.hyperparameters.validate()
-        try:
-            _ = self.bounds
-        except ValueError as error:
-            raise InputError(str(error)) from None
         if not 0 <= self.seed < 2**32:
-            raise InputError(f"--seed is {self.seed}; it must be from 0 to {2**32 - 1}.")
+            raise InputError(f"`seed` is {self.seed}; it must be from 0 to {2**32 - 1}.")
         if self.num_evaluations < 1:
-            raise InputError(f"--num-evaluations is {self.num_evaluations}; it must be at least 1.")
+            raise InputError(f"`num_evaluations` is {self.num_evaluations}; it must be at least 1.")
         if self.num_updates < 1:
             raise InputError(
                 f"A budget of {self.steps:,} steps is smaller than one update, which takes "
-                f"{self.shape.steps_per_update:,} ({self.shape.num_envs} environments x {self.shape.rollout_length} "
-                f"steps). Raise --steps, or lower --num-envs or --rollout-length."
+                f"{self.shape.steps_per_update:,} ({self.shape.num_envs} environments x "
+                f"{self.shape.rollout_length} "
+                f"steps). Raise `steps`, or lower `num_envs` or `rollout_length`."
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -205,16 +241,29 @@ class RunConfig:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "RunConfig":
-        """From plain data; unknown or missing names raise InputError."""
-        parts = {"trust_region": TrustRegion, "hyperparameters": Hyperparameters, "shape": RunShape}
-        try:
-            nested = {name: part(**data.get(name, {})) for name, part in parts.items()}
-            return cls(**{**data, **nested})
-        except TypeError as error:
-            raise InputError(f"This configuration does not fit this version of ratiosym: {error}.") from None
+    def from_dict(cls, data: Any, what: str = "The configuration") -> "RunConfig":
+        """From plain data, of this version or 0.1; InputError for whatever does not fit."""
+        config = read_record(cls, _from_0_1(data), what)
+        config.validate()
+        return config
 
 
-def option(name: str) -> str:
-    """A field as the command line spells it."""
-    return "--" + name.replace("_", "-")
+def _from_0_1(data: Any) -> Any:
+    """Records of version 0.1 had a fixed table of trust-region parameters, null where not given,
+    one hidden size for both networks, and a memory that was 'gru' or 'none'."""
+    if not isinstance(data, dict) or "trust_region" not in data:
+        return data
+    data = dict(data)
+    region, shape = data.pop("trust_region"), data.get("shape")
+    if isinstance(region, dict):
+        data["objective_parameters"] = {
+            name: value for name, value in region.items() if value is not None
+        }
+    if isinstance(shape, dict):
+        data["shape"] = shape = dict(shape)
+        if "hidden_size" in shape:
+            shape["actor_hidden_size"] = shape["critic_hidden_size"] = shape.pop("hidden_size")
+        if "memory" in shape:
+            shape["network"] = {"none": "feedforward"}.get(shape["memory"], shape.pop("memory"))
+            shape.pop("memory", None)
+    return data

@@ -1,4 +1,6 @@
-"""Devices, hosts and the cache of compiled programs: settings that must be made before JAX starts."""
+"""Devices, hosts and the cache of compiled programs: settings that must be made before JAX
+starts.
+"""
 
 import hashlib
 import os
@@ -9,7 +11,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from ratiosym.types import InputError
+from ratiosym.errors import InputError
 
 
 def num_cores() -> int:
@@ -17,16 +19,16 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def start_jax(coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None) -> None:
+def start_jax(
+    coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None
+) -> None:
     """One JAX device per core, compiled programs kept on disk, and other hosts if there are any.
 
     The number of CPU devices can only be set before JAX has started; later calls leave it as it is.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # no chatter of the compiler on the screen
     # A device that waits for another is no reason to abort: a busy machine, a laptop asleep.
-    waiting = (
-        "--xla_cpu_collective_call_warn_stuck_timeout_seconds=600 --xla_cpu_collective_call_terminate_timeout_seconds"
-    )
+    waiting = "--xla_cpu_collective_call_warn_stuck_timeout_seconds=600 --xla_cpu_collective_call_terminate_timeout_seconds"
     os.environ.setdefault("XLA_FLAGS", f"{waiting}=36000")
     keep_programs()
     given = (coordinator, num_processes, process_id)
@@ -37,24 +39,30 @@ def start_jax(coordinator: str | None = None, num_processes: int | None = None, 
     if any(x is not None for x in given):
         if any(x is None for x in given):
             raise InputError(
-                "Several hosts need all three of --coordinator HOST:PORT, --num-processes N and --process-id I "
+                "Several hosts need all three of --coordinator HOST:PORT, --num-processes N and "
+                "--process-id I "
                 "(0 to N - 1, another one for each process)."
             )
         check_hosts(coordinator, num_processes, process_id)  # type: ignore[arg-type]
         jax.distributed.initialize(coordinator, num_processes, process_id)
-        agree(True)  # connects the processes, which has a time limit: now, not when one of them has compiled
+        agree(
+            True
+        )  # connects the processes, which has a time limit: now, not when one of them has compiled
 
 
 def check_hosts(coordinator: str, num_processes: int, process_id: int) -> None:
     """Raise InputError for numbers that JAX would wait for or stumble over."""
     host, _, port = coordinator.rpartition(":")
     if not host or not port.isdecimal():
-        raise InputError(f"--coordinator is '{coordinator}'; it must be HOST:PORT, as in 127.0.0.1:9911.")
+        raise InputError(
+            f"--coordinator is '{coordinator}'; it must be HOST:PORT, as in 127.0.0.1:9911."
+        )
     if num_processes < 1:
         raise InputError(f"--num-processes is {num_processes}; it must be at least 1.")
     if not 0 <= process_id < num_processes:
         raise InputError(
-            f"--process-id is {process_id}; with --num-processes {num_processes} it must be from 0 to "
+            f"--process-id is {process_id}; with --num-processes {num_processes} it must be from 0 "
+            f"to "
             f"{num_processes - 1}, another one for each process."
         )
 
@@ -79,18 +87,23 @@ def keep_programs() -> None:
 def forget_programs() -> None:
     """Let go of compiled programs that are over with; their copies on disk stay.
 
-    A process may map only so many pieces of memory (Linux: vm.max_map_count, 65,530). A program of the learner takes
-    some 2,400 on a CPU, and XLA crashes where it gets no more.
+    A process may map only so many pieces of memory (Linux: vm.max_map_count, 65,530). A program of
+    the learner takes some 2,400 on a CPU, and XLA crashes where it gets no more.
     """
     jax.clear_caches()
 
 
 def cache_directory() -> Path:
     """One directory for each kind of processor: programs of one need not run on another."""
-    base = os.environ.get("RATIOSYM_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "ratiosym"
+    base = (
+        os.environ.get("RATIOSYM_CACHE")
+        or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "ratiosym"
+    )
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        processor = "".join(sorted({x for x in lines if x.startswith(("flags", "model name", "Features"))}))
+        processor = "".join(
+            sorted({x for x in lines if x.startswith(("flags", "model name", "Features"))})
+        )
     except OSError:
         processor = platform.processor()
     kind = hashlib.sha256(f"{platform.machine()} {processor}".encode()).hexdigest()[:12]

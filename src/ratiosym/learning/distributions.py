@@ -1,7 +1,7 @@
 """What a policy says: a distribution over the actions of every agent.
 
-Both kinds have the same methods, so that nothing after the action head asks which kind it is. An action is kept as
-it was sampled; ``environment_action`` turns it into what the environment takes.
+Both kinds have the same methods, so that nothing after the action head asks which kind it is. An
+action is kept as it was sampled; ``environment_action`` turns it into what the environment takes.
 """
 
 from typing import NamedTuple
@@ -34,7 +34,9 @@ class MaskedCategorical(NamedTuple):
 
     def log_prob(self, action: Int[Array, "*b"]) -> Float[Array, "*b"]:
         """The log-probability of an action."""
-        return jnp.take_along_axis(jax.nn.log_softmax(self.logits), action[..., None], axis=-1)[..., 0]
+        return jnp.take_along_axis(jax.nn.log_softmax(self.logits), action[..., None], axis=-1)[
+            ..., 0
+        ]
 
     def entropy(self) -> Float[Array, "*b"]:
         """Exact, over the legal actions."""
@@ -53,7 +55,9 @@ class MaskedCategorical(NamedTuple):
 
 
 class TanhGaussian(NamedTuple):
-    """A Gaussian squashed into (-1, 1). Actions are kept before the tanh: then the ratio is exact and finite."""
+    """A Gaussian squashed into (-1, 1). Actions are kept before the tanh: then the ratio is exact
+    and finite.
+    """
 
     mean: Float[Array, "*b n"]
     scale: Float[Array, "*b n"]
@@ -74,9 +78,14 @@ class TanhGaussian(NamedTuple):
         return jnp.sum(gaussian - log_tanh_slope(action), axis=-1)
 
     def entropy(self) -> Float[Array, "*b"]:
-        """Entropy of the squashed action: the Gaussian's plus the mean log slope of the tanh (Decision 6)."""
+        """Entropy of the squashed action: the Gaussian's plus the mean log slope of the tanh
+        (Decision 6).
+        """
         gaussian = 0.5 + 0.5 * jnp.log(2 * jnp.pi) + jnp.log(self.scale)
-        slope = sum(w * log_tanh_slope(self.mean + x * self.scale) for x, w in zip(_NODES, _WEIGHTS, strict=True))
+        slope = sum(
+            w * log_tanh_slope(self.mean + x * self.scale)
+            for x, w in zip(_NODES, _WEIGHTS, strict=True)
+        )
         return jnp.sum(gaussian + slope, axis=-1)
 
     def mode(self) -> Float[Array, "*b n"]:

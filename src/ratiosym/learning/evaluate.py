@@ -33,7 +33,8 @@ class Moment(NamedTuple):
 def run_episodes(env: Env, team: Team, keys: Key) -> Episodes:
     """One episode for each key, all side by side, until the last one has ended.
 
-    Everything random in an episode comes from its own key, so that an episode does not depend on its neighbours.
+    Everything random in an episode comes from its own key, so that an episode does not depend on
+    its neighbours.
     """
 
     def is_under_way(moments: Moment) -> Bool[Array, ""]:
@@ -47,7 +48,9 @@ def run_episodes(env: Env, team: Team, keys: Key) -> Episodes:
 
 
 def record_episode(env: Env, team: Team, key: Key) -> list[Moment]:
-    """Every moment of the episode that ``run_episodes`` plays with this key, from its start to its end."""
+    """Every moment of the episode that ``run_episodes`` plays with this key, from its start to its
+    end.
+    """
 
     def step(moment: Moment, _: None) -> tuple[Moment, Moment]:
         moment = _advance(env, team, key, moment)
@@ -65,9 +68,15 @@ def record_episode(env: Env, team: Team, key: Key) -> list[Moment]:
 
 def _begin(env: Env, team: Team, key: Key) -> Moment:
     env_state, observation = env.reset(jax.random.fold_in(key, 0))
-    memory = team.start(jax.random.fold_in(key, env.spec.time_limit + 2), env_state)  # no step has this number
-    nothing = Episodes(jnp.zeros(()), jnp.zeros((), jnp.int32), {name: jnp.zeros(()) for name in env.spec.metrics})
-    return Moment(jnp.zeros((), jnp.int32), env_state, observation, memory, jnp.zeros((), bool), nothing)
+    memory = team.start(
+        jax.random.fold_in(key, env.spec.time_limit + 2), env_state
+    )  # no step has this number
+    nothing = Episodes(
+        jnp.zeros(()), jnp.zeros((), jnp.int32), {name: jnp.zeros(()) for name in env.spec.metrics}
+    )
+    return Moment(
+        jnp.zeros((), jnp.int32), env_state, observation, memory, jnp.zeros((), bool), nothing
+    )
 
 
 def _advance(env: Env, team: Team, key: Key, moment: Moment) -> Moment:
@@ -79,7 +88,9 @@ def _advance(env: Env, team: Team, key: Key, moment: Moment) -> Moment:
     so_far = Episodes(
         so_far.returns + jnp.where(goes_on, outcome.reward.mean(), 0.0),
         so_far.lengths + goes_on,
-        jax.tree.map(lambda old, new: jnp.where(goes_on, new, old), so_far.metrics, outcome.metrics),
+        jax.tree.map(
+            lambda old, new: jnp.where(goes_on, new, old), so_far.metrics, outcome.metrics
+        ),
     )
     is_over = moment.is_over | outcome.terminated | outcome.truncated
     return Moment(moment.time + 1, env_state, outcome.observation, memory, is_over, so_far)

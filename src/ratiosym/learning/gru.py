@@ -1,8 +1,9 @@
 """The recurrent core: a gated recurrent unit over a whole sequence, with its own gradient.
 
-Autodiff through a scan forms the weight gradient as a small product in every step. Here the backward scan only
-collects the gradients at the gates, and one large product after it forms the weight gradient; the input
-projection of the whole sequence is one product before the scan. docs/performance.md has the measurements.
+Autodiff through a scan forms the weight gradient as a small product in every step. Here the
+backward scan only collects the gradients at the gates, and one large product after it forms the
+weight gradient; the input projection of the whole sequence is one product before the scan.
+docs/performance.md has the measurements.
 """
 
 from collections.abc import Callable
@@ -26,14 +27,18 @@ class GRUParams(NamedTuple):
 
 
 def init_gru(key: Key, input_size: int, hidden_size: int) -> GRUParams:
-    """Input kernels LeCun normal, recurrent kernels orthogonal, biases zero; each gate drawn by itself."""
+    """Input kernels LeCun normal, recurrent kernels orthogonal, biases zero; each gate drawn by
+    itself.
+    """
     input_key, recurrent_key = jax.random.split(key)
 
     def gates(init: Callable[[Key], Array], key: Key) -> Float[Array, "F 3H"]:
         return jnp.concatenate(list(jax.vmap(init)(jax.random.split(key, 3))), axis=1)
 
     return GRUParams(
-        gates(lambda k: jax.nn.initializers.lecun_normal()(k, (input_size, hidden_size)), input_key),
+        gates(
+            lambda k: jax.nn.initializers.lecun_normal()(k, (input_size, hidden_size)), input_key
+        ),
         jnp.zeros(3 * hidden_size),
         gates(lambda k: orthogonal(k, hidden_size, hidden_size), recurrent_key),
         jnp.zeros(hidden_size),
@@ -46,7 +51,8 @@ def gru(
     is_start: Bool[Array, "T *b"],
     carry: Float[Array, "*b H"],
 ) -> Float[Array, "T *b H"]:
-    r"""Hidden states over a sequence; the carry is zeroed where ``is_start``, before that input is read.
+    r"""Hidden states over a sequence; the carry is zeroed where ``is_start``, before that input is
+    read.
 
     .. math::
         \rho &= \sigma(W_\rho x + b_\rho + U_\rho h), \quad z = \sigma(W_z x + b_z + U_z h) \\

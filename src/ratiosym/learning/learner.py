@@ -1,8 +1,8 @@
 """One update of one or many seeds on one or many devices, as compiled programs.
 
-A mesh of devices has two axes: seeds, and the groups of the update batch. Whole seeds go to a device first, then whole
-groups; what is left of the seeds is vmapped. Shuffling and normalisation happen within a group, so the result does not
-depend on how groups lie on devices.
+A mesh of devices has two axes: seeds, and the groups of the update batch. Whole seeds go to a
+device first, then whole groups; what is left of the seeds is vmapped. Shuffling and normalisation
+happen within a group, so the result does not depend on how groups lie on devices.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +18,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, PyTree
 
 from ratiosym.envs.protocol import Env
+from ratiosym.errors import InputError
 from ratiosym.learning.advantages import generalised_advantages, value_targets
 from ratiosym.learning.config import Hyperparameters, RunShape
 from ratiosym.learning.evaluate import Episodes, run_episodes
@@ -26,7 +27,7 @@ from ratiosym.learning.policy import Policy
 from ratiosym.learning.rollout import EpisodeSums, RolloutState, init_rollout, rollout
 from ratiosym.learning.update import Batch, OptimiserState, UpdateMetrics, init_optimiser, update
 from ratiosym.objectives import Bounds, RatioDiagnostics, Surrogate
-from ratiosym.types import InputError, Key, Transition
+from ratiosym.types import Key, Transition
 
 
 class TrainState(NamedTuple):
@@ -51,7 +52,9 @@ class Learner:
     surrogate: Surrogate
     mesh: Mesh
 
-    def spread(self, function: Callable[..., PyTree], in_specs: Any, out_specs: Any) -> Callable[..., PyTree]:
+    def spread(
+        self, function: Callable[..., PyTree], in_specs: Any, out_specs: Any
+    ) -> Callable[..., PyTree]:
         """A function of one seed, [U local groups, ...], over all seeds and devices."""
 
         def local(*arguments: PyTree) -> PyTree:
@@ -61,10 +64,15 @@ class Learner:
             if num_seeds > 1:
                 return jax.vmap(function, in_axes=axes)(*arguments)
             # A batch of one would only make the products slower.
-            one = [jax.tree.map(lambda x: x[0], a) if i in batched else a for i, a in enumerate(arguments)]
+            one = [
+                jax.tree.map(lambda x: x[0], a) if i in batched else a
+                for i, a in enumerate(arguments)
+            ]
             return jax.tree.map(lambda x: x[None], function(*one))
 
-        return jax.shard_map(local, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+        return jax.shard_map(
+            local, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+        )
 
 
 def make_mesh(num_seeds: int, num_groups: int, devices: Sequence[jax.Device] | None = None) -> Mesh:
@@ -75,8 +83,10 @@ def make_mesh(num_seeds: int, num_groups: int, devices: Sequence[jax.Device] | N
     num_used = seed_ways * group_ways
     if jax.process_count() > 1 and num_used != len(devices):
         raise InputError(
-            f"{jax.process_count()} processes bring {len(devices)} devices, but {num_seeds} seeds with "
-            f"{num_groups} groups each can only use {num_used} of them. Choose --num-seeds or --update-batch-size so "
+            f"{jax.process_count()} processes bring {len(devices)} devices, but {num_seeds} seeds "
+            f"with "
+            f"{num_groups} groups each can only use {num_used} of them. Choose --num-seeds or "
+            f"--update-batch-size so "
             f"that seeds x groups is a multiple of {len(devices)}."
         )
     return Mesh(np.array(devices[:num_used]).reshape(seed_ways, group_ways), ("seed", "group"))
@@ -98,7 +108,7 @@ def fresh_state(env: Env, shape: RunShape, seeds: Int[Array, "K"]) -> TrainState
 
     def init_seed(seed: Int[Array, ""]) -> TrainState:
         params_key, groups_key = jax.random.split(jax.random.key(seed))
-        params = init_params(params_key, env.spec, shape.hidden_size, shape.has_memory)
+        params = init_params(params_key, env.spec, shape)
         group_keys = jax.random.split(groups_key, shape.update_batch_size)
         groups = jax.vmap(lambda k: init_rollout(env, shape, k))(group_keys)
         return TrainState(params, init_optimiser(params), groups, params, jnp.array(-jnp.inf))
@@ -138,12 +148,18 @@ def train_step(
         in_specs=(P("seed"), P("seed"), P("seed", "group"), P(), P()),
         out_specs=(P("seed"), P("seed"), P("seed", "group"), P("seed")),
     )
-    params, optimiser, groups, metrics = step(state.params, state.optimiser, state.groups, hyperparameters, bounds)
-    return state._replace(params=params, optimiser=optimiser, groups=strongly_typed(groups)), metrics
+    params, optimiser, groups, metrics = step(
+        state.params, state.optimiser, state.groups, hyperparameters, bounds
+    )
+    return state._replace(
+        params=params, optimiser=optimiser, groups=strongly_typed(groups)
+    ), metrics
 
 
 def strongly_typed(tree: PyTree) -> PyTree:
-    """Without JAX's weak types, which environments let in: they come and go, and each change compiles again."""
+    """Without JAX's weak types, which environments let in: they come and go, and each change
+    compiles again.
+    """
     return jax.tree.map(lambda x: jax.lax.convert_element_type(x, x.dtype), tree)
 
 
@@ -159,10 +175,12 @@ def seed_step(
     shape = learner.shape
     keys = jax.vmap(jax.random.split)(groups.key)  # [G, 2]
     before = groups._replace(key=keys[:, 0])
-    after, transition, episodes = jax.vmap(partial(rollout, learner.env, shape, params.actor), out_axes=(0, 1, 0))(
-        before
-    )  # transition [T, G, E, ...]
-    batch, critic_carry = make_batch(shape, params.critic, before, after, transition, hyperparameters)
+    after, transition, episodes = jax.vmap(
+        partial(rollout, learner.env, shape, params.actor), out_axes=(0, 1, 0)
+    )(before)  # transition [T, G, E, ...]
+    batch, critic_carry = make_batch(
+        shape, params.critic, before, after, transition, hyperparameters
+    )
     params, optimiser, metrics = update(
         shape,
         learner.surrogate,
@@ -175,7 +193,12 @@ def seed_step(
         average=lambda x: jax.lax.pmean(x, "group"),
     )
     episodes = jax.tree.map(lambda x: jax.lax.psum(x.sum(), "group"), episodes)
-    return params, optimiser, after._replace(critic_carry=critic_carry), (over_devices(metrics), episodes)
+    return (
+        params,
+        optimiser,
+        after._replace(critic_carry=critic_carry),
+        (over_devices(metrics), episodes),
+    )
 
 
 def make_batch(
@@ -187,7 +210,9 @@ def make_batch(
     hyperparameters: Hyperparameters,
 ) -> tuple[Batch, Float[Array, "G E H"]]:
     """Values for the whole rollout in one pass, advantages, and everything cut into sequences."""
-    states = jnp.concatenate([transition.observation.state, after.observation.state[None]])  # [T + 1, G, E, S]
+    states = jnp.concatenate(
+        [transition.observation.state, after.observation.state[None]]
+    )  # [T + 1, G, E, S]
     is_start = jnp.concatenate([transition.is_start, after.is_start[None]])
     values, carries = apply_critic(critic, states, is_start, before.critic_carry)
     following = next_values(shape, critic, transition, values, carries)
@@ -218,7 +243,9 @@ def make_batch(
 def next_values(
     shape: RunShape, critic: Network, transition: Transition, values: Array, carries: Array
 ) -> Float[Array, "T G E"]:
-    """What follows each step: the next value; 0 where the task ended; at a time limit as the shape says."""
+    """What follows each step: the next value; 0 where the task ended; at a time limit as the shape
+    says.
+    """
     if shape.time_limit == "bootstrap":
         never = jnp.zeros((1, *transition.truncated.shape), bool)
         at_limit = apply_critic(critic, transition.last_state[None], never, carries[:-1])[0][0]
@@ -229,7 +256,9 @@ def next_values(
 
 
 def to_sequences(x: Float[Array, "T G E *r"], length: int) -> Float[Array, "L N *r"]:
-    """Cut time into pieces of ``length`` steps; N = groups x pieces x environments, group after group."""
+    """Cut time into pieces of ``length`` steps; N = groups x pieces x environments, group after
+    group.
+    """
     num_steps, num_groups, num_envs = x.shape[:3]
     pieces = num_steps // length
     x = x.reshape(pieces, length, num_groups, num_envs, *x.shape[3:])
@@ -237,7 +266,9 @@ def to_sequences(x: Float[Array, "T G E *r"], length: int) -> Float[Array, "L N 
 
 
 def start_carries(carry: Float[Array, "G E *r"], shape: RunShape) -> Float[Array, "N *r"]:
-    """The carry at the start of each sequence: the rollout's first, or the empty one for every step."""
+    """The carry at the start of each sequence: the rollout's first, or the empty one for every
+    step.
+    """
     pieces, (num_groups, num_envs) = shape.rollout_length // shape.sequence_length, carry.shape[:2]
     carry = jnp.broadcast_to(carry[:, None], (num_groups, pieces, *carry.shape[1:]))
     return carry.reshape(num_groups * pieces * num_envs, *carry.shape[3:])
@@ -263,7 +294,7 @@ def evaluate(learner: Learner, params: Params, keys: Key, is_greedy: bool = Fals
     """One episode for each key, [K, n]; they are shared out over the devices."""
 
     def play(actor: Actor, keys: Key) -> Episodes:
-        policy = Policy(actor, learner.env.spec, learner.shape.carry_size)
+        policy = Policy(actor, learner.env.spec, learner.shape.actor_carry_size)
         return run_episodes(learner.env, policy.team(is_greedy), keys)
 
     run = learner.spread(
@@ -285,7 +316,9 @@ def keep_best(learner: Learner, state: TrainState, returns: Float[Array, "K"]) -
         return jnp.where(is_better.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
 
     best = jax.tree.map(choose, state.params, state.best_params)
-    return state._replace(best_params=best, best_return=jnp.where(is_better, returns, state.best_return))
+    return state._replace(
+        best_params=best, best_return=jnp.where(is_better, returns, state.best_return)
+    )
 
 
 def to_host(tree: PyTree) -> PyTree:

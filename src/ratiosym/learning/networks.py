@@ -1,6 +1,7 @@
 """The networks: torso, memory, body and head; the shared actor and the centralised critic.
 
-Plain pytrees of arrays and pure functions over whole sequences, [T, ..., features]. One step is a sequence of one.
+Plain pytrees of arrays and pure functions over whole sequences, [T, ..., features]. One step is a
+sequence of one.
 """
 
 from typing import NamedTuple
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from ratiosym.learning.config import RunShape
 from ratiosym.learning.distributions import Distribution, MaskedCategorical, TanhGaussian
 from ratiosym.learning.gru import GRUParams, expand, gru, init_gru
 from ratiosym.learning.initialisers import orthogonal
@@ -51,7 +53,12 @@ def init_dense(key: Key, input_size: int, output_size: int, gain: float) -> Dens
 
 
 def init_network(
-    key: Key, input_size: int, output_size: int, hidden_size: int, has_memory: bool, head_gain: float
+    key: Key,
+    input_size: int,
+    output_size: int,
+    hidden_size: int,
+    has_memory: bool,
+    head_gain: float,
 ) -> Network:
     """Torso and body orthogonal sqrt 2, head orthogonal ``head_gain``."""
     torso, memory, body, head = jax.random.split(key, 4)
@@ -63,15 +70,26 @@ def init_network(
     )
 
 
-def init_params(key: Key, spec: EnvSpec, hidden_size: int, has_memory: bool) -> Params:
-    """Actor head with gain 0.01, so that the first policy is close to uniform; critic head with gain 1."""
+def init_params(key: Key, spec: EnvSpec, shape: RunShape) -> Params:
+    """Actor head with gain 0.01, so that the first policy is close to uniform; critic head with
+    gain 1.
+    """
     actor_key, critic_key = jax.random.split(key)
     if isinstance(spec.action, Discrete):
         num_outputs, scale_size = spec.action.num_actions, 0
     else:
         num_outputs = scale_size = spec.action.size
-    actor = init_network(actor_key, spec.observation_size, num_outputs, hidden_size, has_memory, 0.01)
-    critic = init_network(critic_key, spec.state_size, 1, hidden_size, has_memory, 1.0)
+    actor = init_network(
+        actor_key,
+        spec.observation_size,
+        num_outputs,
+        shape.actor_hidden_size,
+        shape.is_recurrent,
+        0.01,
+    )
+    critic = init_network(
+        critic_key, spec.state_size, 1, shape.critic_hidden_size, shape.is_recurrent, 1.0
+    )
     return Params(Actor(actor, jnp.zeros(scale_size)), critic)
 
 
@@ -86,7 +104,9 @@ def apply_network(
     is_start: Bool[Array, "T *b"],
     carry: Float[Array, "*b H"],
 ) -> tuple[Float[Array, "T *b O"], Float[Array, "T *b H"]]:
-    """Outputs and the carries after each step. No memory: the carry is empty (width 0) and stays so."""
+    """Outputs and the carries after each step. No memory: the carry is empty (width 0) and stays
+    so.
+    """
     hidden = jax.nn.relu(dense(network.torso, inputs))
     if network.memory is None:
         carries = jnp.zeros((*inputs.shape[:-1], 0))

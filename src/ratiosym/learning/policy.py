@@ -16,7 +16,8 @@ Carry = Float[Array, "*b A H"]
 
 @dataclass(frozen=True)
 class Policy:
-    """Decentralised policies of one team: each agent acts on its own observation and its own memory.
+    """Decentralised policies of one team: each agent acts on its own observation and its own
+    memory.
 
     >>> policy = ratiosym.load_policy("runs/my-run")
     >>> carry = policy.initial_carry()
@@ -28,24 +29,34 @@ class Policy:
     carry_size: int
 
     def initial_carry(self, batch_shape: tuple[int, ...] = ()) -> Carry:
-        """The memory before an episode's first observation, for a batch of environments if one is given."""
+        """The memory before an episode's first observation, for a batch of environments if one is
+        given.
+        """
         return jnp.zeros((*batch_shape, self.spec.num_agents, self.carry_size))
 
-    def act(self, observation: Observation, carry: Carry, key: Key, greedy: bool = False) -> tuple[Array, Carry]:
-        """Actions of all agents and their next memory. Sampled, unless ``greedy`` asks for the likeliest."""
+    def act(
+        self, observation: Observation, carry: Carry, key: Key, greedy: bool = False
+    ) -> tuple[Array, Carry]:
+        """Actions of all agents and their next memory. Sampled, unless ``greedy`` asks for the
+        likeliest.
+        """
         return _act(self.actor, observation, carry, key, greedy)
 
     def team(self, greedy: bool = False) -> Team:
         """These policies as a team that plays whole episodes."""
 
-        def act(key: Key, state: State, observation: Observation, memory: Memory) -> tuple[Array, Memory]:
+        def act(
+            key: Key, state: State, observation: Observation, memory: Memory
+        ) -> tuple[Array, Memory]:
             return self.act(observation, memory, key, greedy)
 
         return Team("a trained policy", lambda key, state: self.initial_carry(), act)
 
 
 @partial(jax.jit, static_argnums=4)
-def _act(actor: Actor, observation: Observation, carry: Carry, key: Key, greedy: bool) -> tuple[Array, Carry]:
+def _act(
+    actor: Actor, observation: Observation, carry: Carry, key: Key, greedy: bool
+) -> tuple[Array, Carry]:
     sequence = jax.tree.map(lambda x: jnp.asarray(x)[None], observation)  # a sequence of one
     is_start = jnp.zeros((1, *observation.state.shape[:-1]), bool)
     policy, carries = apply_actor(actor, sequence, is_start, carry)

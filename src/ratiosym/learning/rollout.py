@@ -26,7 +26,9 @@ class RolloutState(NamedTuple):
 
 
 class EpisodeSums(NamedTuple):
-    """Episodes that ended in a rollout. Sums, so that the mean is over episodes and not over steps."""
+    """Episodes that ended in a rollout. Sums, so that the mean is over episodes and not over
+    steps.
+    """
 
     num_ended: Float[Array, ""]
     total_return: Float[Array, ""]
@@ -42,8 +44,8 @@ def init_rollout(env: Env, shape: RunShape, key: Key) -> RolloutState:
         env_state,
         observation,
         jnp.ones(num_envs, bool),
-        jnp.zeros((num_envs, num_agents, shape.carry_size)),
-        jnp.zeros((num_envs, shape.carry_size)),
+        jnp.zeros((num_envs, num_agents, shape.actor_carry_size)),
+        jnp.zeros((num_envs, shape.critic_carry_size)),
         jnp.zeros(num_envs),
     )
 
@@ -61,11 +63,15 @@ def rollout(
     ) -> tuple[tuple[RolloutState, Starts], tuple[Transition, EpisodeSums]]:
         state, starts = before
         action_key, env_key = jax.random.split(key)
-        observation = jax.tree.map(lambda x: x[None], state.observation)  # a sequence of one: [1, E, ...]
+        observation = jax.tree.map(
+            lambda x: x[None], state.observation
+        )  # a sequence of one: [1, E, ...]
         policy, carries = apply_actor(actor, observation, state.is_start[None], state.actor_carry)
         action = policy.sample(action_key)
         env_state, outcome = jax.vmap(env.step)(
-            jax.random.split(env_key, num_envs), state.env_state, policy.environment_action(action[0])
+            jax.random.split(env_key, num_envs),
+            state.env_state,
+            policy.environment_action(action[0]),
         )
         is_end = outcome.terminated | outcome.truncated
         episode_return = state.episode_return + outcome.reward.mean(-1)
@@ -80,7 +86,9 @@ def rollout(
             outcome.observation.state,
         )
         sums = EpisodeSums(is_end.sum(dtype=jnp.float32), jnp.sum(episode_return * is_end))
-        starts, env_state, next_observation = begin_where(is_end, starts, env_state, outcome.observation)
+        starts, env_state, next_observation = begin_where(
+            is_end, starts, env_state, outcome.observation
+        )
         state = state._replace(
             env_state=env_state,
             observation=next_observation,

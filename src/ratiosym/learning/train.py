@@ -32,7 +32,8 @@ ABSOLUTE_EPISODES = 320  # of the absolute metric (Gorsane et al. 2022)
 # A gradient that is not finite ruins the parameters even where the losses still are.
 MUST_BE_FINITE = ("policy_loss", "value_loss", "actor_grad_norm", "critic_grad_norm")
 
-# Streams of random numbers beside the run's own, which are 0 and 1: split(key)[i] is fold_in(key, i).
+# Streams of random numbers beside the run's own, which are 0 and 1: split(key)[i] is fold_in(key,
+# i).
 _EVALUATION, _ABSOLUTE = 2, 3
 
 
@@ -46,7 +47,9 @@ class Updated:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """One evaluation of every seed. ``state`` is good until the next event: save it now or not at all."""
+    """One evaluation of every seed. ``state`` is good until the next event: save it now or not at
+    all.
+    """
 
     update: int
     episodes: list[Episodes]
@@ -66,12 +69,15 @@ class NonFiniteLoss(ArithmeticError):  # noqa: N818  (what happened, not a mista
     def __init__(self, update: int, seed: int) -> None:
         super().__init__(
             f"The loss of seed {seed} is not a finite number after update {update}. "
-            f"Lower the learning rates or narrow the trust region, and look at training.csv for what grew."
+            f"Lower the learning rates or narrow the trust region, and look at training.csv for "
+            f"what grew."
         )
         self.update = update
 
 
-def make_learner(env: Env, config: RunConfig, num_seeds: int, devices: Sequence[jax.Device] | None = None) -> Learner:
+def make_learner(
+    env: Env, config: RunConfig, num_seeds: int, devices: Sequence[jax.Device] | None = None
+) -> Learner:
     """The compiled part of a run."""
     mesh = make_mesh(num_seeds, config.shape.update_batch_size, devices)
     return Learner(env, config.shape, get_objective(config.objective).surrogate, mesh)
@@ -84,7 +90,9 @@ def train(
     state: TrainState | None = None,
     update: int = 0,
 ) -> Iterator[Updated | Evaluated | Finished]:
-    """Train ``seeds`` side by side, from the start or from a state after ``update`` updates and their evaluation."""
+    """Train ``seeds`` side by side, from the start or from a state after ``update`` updates and
+    their evaluation.
+    """
     hyperparameters, bounds = jax.tree.map(np.float32, (config.hyperparameters, config.bounds))
     schedule = set(config.evaluation_updates())
 
@@ -99,7 +107,9 @@ def train(
         event = evaluated(state)
         state = event.state
         yield event
-    pending: deque[tuple[int, Any]] = deque()  # metrics still on their way, so that the devices never wait for us
+    pending: deque[tuple[int, Any]] = (
+        deque()
+    )  # metrics still on their way, so that the devices never wait for us
     clock = perf_counter()
     while update < config.num_updates:
         state, metrics = train_step(learner, state, hyperparameters, bounds)
@@ -125,12 +135,21 @@ def train(
 
 
 def absolute_metric(
-    learner: Learner, params: Params, seeds: Sequence[int], update: int, num_episodes: int = ABSOLUTE_EPISODES
+    learner: Learner,
+    params: Params,
+    seeds: Sequence[int],
+    update: int,
+    num_episodes: int = ABSOLUTE_EPISODES,
 ) -> list[Episodes]:
-    """Fresh episodes with given parameters, in portions of one evaluation so that nothing new is compiled."""
+    """Fresh episodes with given parameters, in portions of one evaluation so that nothing new is
+    compiled.
+    """
     portion = learner.shape.num_eval_episodes
     keys = episode_keys(seeds, _ABSOLUTE, update, -(-num_episodes // portion) * portion)
-    portions = [to_host(evaluate(learner, params, keys[:, i : i + portion])) for i in range(0, keys.shape[1], portion)]
+    portions = [
+        to_host(evaluate(learner, params, keys[:, i : i + portion]))
+        for i in range(0, keys.shape[1], portion)
+    ]
     whole = jax.tree.map(lambda *x: np.concatenate(x, axis=1)[:, :num_episodes], *portions)
     return split_seeds(whole, len(seeds))
 
@@ -150,7 +169,9 @@ def split_seeds(tree: Any, num_seeds: int) -> list[Any]:
     return [jax.tree.map(lambda x, k=k: x[k], tree) for k in range(num_seeds)]
 
 
-def training_rows(config: RunConfig, update: int, metrics: Any, num_seeds: int) -> list[dict[str, float]]:
+def training_rows(
+    config: RunConfig, update: int, metrics: Any, num_seeds: int
+) -> list[dict[str, float]]:
     """One row of ``training.csv`` for each seed (docs/metrics.md)."""
     rows = []
     for measured, episodes in split_seeds(metrics, num_seeds):
@@ -164,14 +185,17 @@ def training_rows(config: RunConfig, update: int, metrics: Any, num_seeds: int) 
             **ratio_columns("", measured.ratios),
             **ratio_columns("active_", measured.active_ratios),
         }
-        rows.append({name: value if isinstance(value, int) else float(value) for name, value in row.items()})
+        rows.append(
+            {name: value if isinstance(value, int) else float(value) for name, value in row.items()}
+        )
     return rows
 
 
 def ratio_columns(prefix: str, ratios: RatioDiagnostics) -> dict[str, Any]:
     """Diagnostics as columns."""
     quantiles = {
-        f"{prefix}ratio_q{round(100 * level):02d}": q for level, q in zip(QUANTILES, ratios.quantiles, strict=True)
+        f"{prefix}ratio_q{round(100 * level):02d}": q
+        for level, q in zip(QUANTILES, ratios.quantiles, strict=True)
     }
     return {
         f"{prefix}ratio_min": ratios.minimum,

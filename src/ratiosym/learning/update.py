@@ -15,12 +15,15 @@ from ratiosym.types import Key, Observation
 
 ADAM = optax.scale_by_adam(eps=1e-5)
 
-# Samples whose activations stay in a core's cache while their gradient is formed (docs/performance.md).
+# Samples whose activations stay in a core's cache while their gradient is formed
+# (docs/performance.md).
 CPU_BLOCK_SAMPLES = 2048
 
 
 class Batch(NamedTuple):
-    """A rollout cut into sequences, [L, N, ...]: N sequences of all local groups, group after group."""
+    """A rollout cut into sequences, [L, N, ...]: N sequences of all local groups, group after
+    group.
+    """
 
     observation: Observation
     is_start: Bool[Array, "L N"]
@@ -48,7 +51,9 @@ class UpdateMetrics(NamedTuple):
     entropy: Float[Array, ""]
     actor_grad_norm: Float[Array, ""]
     critic_grad_norm: Float[Array, ""]
-    first_ratio_error: Float[Array, ""]  # |log ratio| before the first gradient step: 0 up to rounding
+    first_ratio_error: Float[
+        Array, ""
+    ]  # |log ratio| before the first gradient step: 0 up to rounding
     ratios: RatioDiagnostics  # all samples
     active_ratios: RatioDiagnostics  # samples of agents that still act
 
@@ -76,7 +81,9 @@ def update(
         before: tuple[Params, OptimiserState], index: Int[Array, "G M"]
     ) -> tuple[tuple[Params, OptimiserState], UpdateMetrics]:
         params, optimiser = before
-        advantage, weight = normalise(batch.advantage[:, index], batch.observation.active[:, index], shape)
+        advantage, weight = normalise(
+            batch.advantage[:, index], batch.observation.active[:, index], shape
+        )
         actor_terms, log_ratio, actor_gradient = actor_gradients(
             params.actor, batch, index, advantage, weight, hyperparameters, bounds, surrogate
         )
@@ -116,7 +123,9 @@ def update(
 
 
 def minibatch_indices(group_keys: Key, shape: RunShape) -> Int[Array, "epochs*minibatches G M"]:
-    """Which sequences make each minibatch: every group shuffled anew in each epoch with its own key."""
+    """Which sequences make each minibatch: every group shuffled anew in each epoch with its own
+    key.
+    """
     num_groups, num_sequences = group_keys.shape[0], shape.sequences_per_group
 
     def group_order(key: Key) -> Int[Array, "epochs*minibatches M"]:
@@ -131,9 +140,11 @@ def minibatch_indices(group_keys: Key, shape: RunShape) -> Int[Array, "epochs*mi
 def normalise(
     advantage: Float[Array, "L G M A"], active: Bool[Array, "L G M A"], shape: RunShape
 ) -> tuple[Float[Array, "L G M A"], Float[Array, "L G M A"]]:
-    """Advantages to mean 0 and deviation 1 within a group's minibatch, *before* their sign picks the target.
+    """Advantages to mean 0 and deviation 1 within a group's minibatch, *before* their sign picks
+    the target.
 
-    Also the weight of each sample in the loss: equal, summing to 1 in each group, averaged over groups.
+    Also the weight of each sample in the loss: equal, summing to 1 in each group, averaged over
+    groups.
     """
     counts = active.astype(advantage.dtype) if shape.mask_inactive else jnp.ones_like(advantage)
     weight = counts / jnp.maximum(counts.sum((0, 2, 3), keepdims=True), 1.0)
@@ -155,14 +166,18 @@ def actor_gradients(
     """(policy loss, entropy), the log-ratios, and the gradient of Algorithm 1's actor loss."""
     num_blocks = count_blocks(index, advantage.shape[0] * advantage.shape[-1])
 
-    def loss(actor: Actor, block: tuple[Array, Array, Array]) -> tuple[Array, tuple[tuple[Array, Array], Array]]:
+    def loss(
+        actor: Actor, block: tuple[Array, Array, Array]
+    ) -> tuple[Array, tuple[tuple[Array, Array], Array]]:
         rows, advantage, weight = block
         observation, is_start, action, old_log_prob = jax.tree.map(
             lambda x: x[:, rows], (batch.observation, batch.is_start, batch.action, batch.log_prob)
         )
         policy, _ = apply_actor(actor, observation, is_start, batch.actor_carry[rows])
         log_ratio = policy.log_prob(action) - old_log_prob
-        counted = jnp.where(weight > 0, advantage, 0.0)  # a weight of 0 alone would not stop an infinite value
+        counted = jnp.where(
+            weight > 0, advantage, 0.0
+        )  # a weight of 0 alone would not stop an infinite value
         policy_loss = -jnp.sum(weight * surrogate(log_ratio, counted, bounds))
         entropy = jnp.sum(weight * policy.entropy())
         return policy_loss - hyperparameters.entropy_coefficient * entropy, (
@@ -182,28 +197,37 @@ def actor_gradients(
 def critic_gradients(
     critic: Network, batch: Batch, index: Int[Array, "G M"], hyperparameters: Hyperparameters
 ) -> tuple[Array, Network]:
-    """The clipped value loss, 0.5 max((V - R)^2, (V_clipped - R)^2) in the mean, and its weighted gradient."""
+    """The clipped value loss, 0.5 max((V - R)^2, (V_clipped - R)^2) in the mean, and its weighted
+    gradient.
+    """
     length = batch.value.shape[0]
     num_blocks = count_blocks(index, length)
 
     def loss(critic: Network, rows: Int[Array, "m"]) -> tuple[Array, Array]:
         observation, is_start, old, target = jax.tree.map(
-            lambda x: x[:, rows], (batch.observation.state, batch.is_start, batch.value, batch.target)
+            lambda x: x[:, rows],
+            (batch.observation.state, batch.is_start, batch.value, batch.target),
         )
         value, _ = apply_critic(critic, observation, is_start, batch.critic_carry[rows])
-        clipped = old + jnp.clip(value - old, -hyperparameters.value_clip, hyperparameters.value_clip)
+        clipped = old + jnp.clip(
+            value - old, -hyperparameters.value_clip, hyperparameters.value_clip
+        )
         squared = jnp.maximum((value - target) ** 2, (clipped - target) ** 2)
         value_loss = 0.5 * jnp.sum(squared) / (length * index.size)
         return hyperparameters.value_coefficient * value_loss, value_loss
 
-    value_losses, gradient = blocked_gradient(loss, critic, to_blocks(index[None], num_blocks)[:, 0])
+    value_losses, gradient = blocked_gradient(
+        loss, critic, to_blocks(index[None], num_blocks)[:, 0]
+    )
     return value_losses.sum(), gradient
 
 
 def blocked_gradient(
     loss: Callable[[PyTree, PyTree], tuple[Array, PyTree]], params: PyTree, blocks: PyTree
 ) -> tuple[PyTree, PyTree]:
-    """The gradient of a sum over blocks of rows, one block after another, and the losses' extras stacked."""
+    """The gradient of a sum over blocks of rows, one block after another, and the losses' extras
+    stacked.
+    """
 
     def step(total: PyTree, block: PyTree) -> tuple[PyTree, PyTree]:
         gradient, extra = jax.grad(loss, has_aux=True)(params, block)
@@ -214,7 +238,9 @@ def blocked_gradient(
 
 
 def count_blocks(index: Int[Array, "G M"], samples_per_sequence: int) -> int:
-    """Into how many blocks a minibatch is cut: on a CPU the fewest that stay in the cache, elsewhere one."""
+    """Into how many blocks a minibatch is cut: on a CPU the fewest that stay in the cache,
+    elsewhere one.
+    """
     num_groups, num_sequences = index.shape
     if jax.default_backend() != "cpu":
         return 1
@@ -239,7 +265,11 @@ def from_blocks(x: Array, num_groups: int) -> Array:
 
 
 def descend(
-    params: PyTree, gradient: PyTree, adam: Any, learning_rate: float, hyperparameters: Hyperparameters
+    params: PyTree,
+    gradient: PyTree,
+    adam: Any,
+    learning_rate: float,
+    hyperparameters: Hyperparameters,
 ) -> tuple[PyTree, Any, Float[Array, ""]]:
     """Clip by global norm, then Adam; no decay. Also the norm before clipping."""
     norm = optax.tree.norm(gradient)
@@ -260,15 +290,21 @@ def diagnose(
 
 
 def summarise(metrics: UpdateMetrics, num_minibatches: int) -> UpdateMetrics:
-    """One number each from [epochs * minibatches, ...]: losses in the mean, ratios as docs/metrics.md says."""
-    ratios, active_ratios = (summarise_ratios(r, num_minibatches) for r in (metrics.ratios, metrics.active_ratios))
+    """One number each from [epochs * minibatches, ...]: losses in the mean, ratios as
+    docs/metrics.md says.
+    """
+    ratios, active_ratios = (
+        summarise_ratios(r, num_minibatches) for r in (metrics.ratios, metrics.active_ratios)
+    )
     first = metrics.first_ratio_error[0]
     losses = jax.tree.map(lambda x: x.mean(0), metrics._replace(ratios=(), active_ratios=()))  # type: ignore[arg-type]
     return losses._replace(first_ratio_error=first, ratios=ratios, active_ratios=active_ratios)
 
 
 def summarise_ratios(ratios: RatioDiagnostics, num_minibatches: int) -> RatioDiagnostics:
-    """Extremes over all epochs; the rest over the last epoch, where the policy has moved furthest."""
+    """Extremes over all epochs; the rest over the last epoch, where the policy has moved
+    furthest.
+    """
     last = jax.tree.map(lambda x: x[-num_minibatches:].mean((0, 1)), ratios)
     return last._replace(minimum=ratios.minimum.min(), maximum=ratios.maximum.max())
 

@@ -1,6 +1,8 @@
-"""The aircraft's measured performance as figures: what the simulation flies, against the balance of its forces.
+"""The aircraft's measured performance as figures: what the simulation flies, against the balance of
+its forces.
 
-Lines are solved from the equations; marks are measured by flying ``dynamics.substep``. ``draw_all`` makes them all.
+Lines are solved from the equations; marks are measured by flying ``dynamics.substep``. ``draw_all``
+makes them all.
 """
 
 import os
@@ -38,7 +40,12 @@ _DT = _CONFIG.substep
 
 def draw_all(path: Path) -> list[Path]:
     """All figures of ``docs/aerojax.md``: for ``aerojax.png`` aerojax-turns.png and so on."""
-    drawn = {"turns": turn_figure, "energy": energy_figure, "glide": glide_figure, "stall": stall_figure}
+    drawn = {
+        "turns": turn_figure,
+        "energy": energy_figure,
+        "glide": glide_figure,
+        "stall": stall_figure,
+    }
     paths = [path.with_name(f"{path.stem}-{name}{path.suffix}") for name in drawn]
     for place, figure in zip(paths, drawn.values(), strict=True):
         figure(place)
@@ -46,38 +53,72 @@ def draw_all(path: Path) -> list[Path]:
 
 
 def turn_figure(path: str | os.PathLike[str]) -> Figure:
-    """Turn rate over speed at three heights: the most the limiter gives, and the most that thrust sustains."""
+    """Turn rate over speed at three heights: the most the limiter gives, and the most that thrust
+    sustains.
+    """
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH, 3.4), layout="constrained")
         axis = figure.subplots()
         for height, colour in zip(HEIGHTS, _COLOURS, strict=True):
             speeds = np.linspace(60, 420, 361)
             label = f"{height / 1000:g} km"
-            axis.plot(speeds, _rate(_most_load(height, speeds), speeds), color=colour, linestyle="--", linewidth=1)
+            axis.plot(
+                speeds,
+                _rate(_most_load(height, speeds), speeds),
+                color=colour,
+                linestyle="--",
+                linewidth=1,
+            )
             held = np.minimum(_sustained(height, speeds)[0], _most_load(height, speeds))
             axis.plot(speeds, _rate(held, speeds), color=colour, label=label)
             marks = np.linspace(120, 400, 15)
             load, alpha = _sustained(height, marks)
             # Where thrust is what limits: neither the limiter nor the stall.
             flies = (load > 1.05) & (load < _most_load(height, marks)) & (alpha < np.radians(21.5))
-            axis.plot(marks[flies], _flown_rate(height, marks, alpha, load)[flies], "o", color=colour, markersize=4)
+            axis.plot(
+                marks[flies],
+                _flown_rate(height, marks, alpha, load)[flies],
+                "o",
+                color=colour,
+                markersize=4,
+            )
         axis.set(xlabel="speed (m/s)", ylabel="turn rate (°/s)", ylim=(0, 30), xlim=(50, 420))
-        axis.legend(title="sustained (line: solved, dots: flown)\nlimit (dashed)", loc="upper right")
+        axis.legend(
+            title="sustained (line: solved, dots: flown)\nlimit (dashed)", loc="upper right"
+        )
         _save(figure, path)
     return figure
 
 
 def energy_figure(path: str | os.PathLike[str]) -> Figure:
-    """A minute of wild flying: energy without thrust and drag, and with both its change against the excess power."""
+    """A minute of wild flying: energy without thrust and drag, and with both its change against the
+    excess power.
+    """
     time, height, kept, gained, worked = _wild_flight()
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH, 2.8), layout="constrained")
         left, right = figure.subplots(1, 2)
         left.plot(time, kept, color=_COLOURS[0])
-        left.set(xlabel="time (s)", ylabel="relative change of energy", title="no thrust, no drag (float32)")
+        left.set(
+            xlabel="time (s)",
+            ylabel="relative change of energy",
+            title="no thrust, no drag (float32)",
+        )
         right.plot(time, gained / 1000, color=_COLOURS[0], label="energy gained")
-        right.plot(time, worked / 1000, color=_COLOURS[1], linestyle=(0, (4, 3)), label="∫ V (T cos α − D) / m dt")
-        right.plot(time, (height - height[0]) * GRAVITY / 1000, color="#999999", linewidth=0.8, label="of which height")
+        right.plot(
+            time,
+            worked / 1000,
+            color=_COLOURS[1],
+            linestyle=(0, (4, 3)),
+            label="∫ V (T cos α − D) / m dt",
+        )
+        right.plot(
+            time,
+            (height - height[0]) * GRAVITY / 1000,
+            color="#999999",
+            linewidth=0.8,
+            label="of which height",
+        )
         right.set(xlabel="time (s)", ylabel="kJ/kg", title="thrust and drag")
         right.legend()
         _save(figure, path)
@@ -85,14 +126,23 @@ def energy_figure(path: str | os.PathLike[str]) -> Figure:
 
 
 def glide_figure(path: str | os.PathLike[str]) -> Figure:
-    """Lift over drag against the angle of attack: the coefficients' and that of glides flown for a minute."""
+    """Lift over drag against the angle of attack: the coefficients' and that of glides flown for a
+    minute.
+    """
     alpha = np.radians(np.linspace(1, 20, 200))
     marks = np.radians(np.linspace(3, 18, 11))
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH / 2, 2.8), layout="constrained")
         axis = figure.subplots()
         axis.plot(np.degrees(alpha), _lift(alpha) / _drag(alpha), color=_COLOURS[0], label="solved")
-        axis.plot(np.degrees(marks), _flown_glide(marks), "o", color=_COLOURS[1], markersize=4, label="flown")
+        axis.plot(
+            np.degrees(marks),
+            _flown_glide(marks),
+            "o",
+            color=_COLOURS[1],
+            markersize=4,
+            label="flown",
+        )
         axis.set(xlabel="angle of attack (°)", ylabel="way for energy height", title="glide, 5 km")
         axis.legend()
         _save(figure, path)
@@ -121,7 +171,9 @@ def stall_figure(path: str | os.PathLike[str]) -> Figure:
 
 def _rate(load: Numbers, speed: Numbers) -> Numbers:
     """Of a level turn, degrees a second; nothing where the wing does not carry the weight."""
-    return np.degrees(np.where(load > 1, GRAVITY * np.sqrt(np.maximum(load**2 - 1, 0)) / speed, np.nan))
+    return np.degrees(
+        np.where(load > 1, GRAVITY * np.sqrt(np.maximum(load**2 - 1, 0)) / speed, np.nan)
+    )
 
 
 def _lift(alpha: Numbers) -> Numbers:
@@ -129,23 +181,33 @@ def _lift(alpha: Numbers) -> Numbers:
 
 
 def _drag(alpha: Numbers, mach: Numbers | float = 0.3) -> Numbers:
-    return np.asarray(drag_coefficient(_CONFIG, _FIGHTER, jnp.asarray(alpha), jnp.asarray(mach) + 0 * alpha))
+    return np.asarray(
+        drag_coefficient(_CONFIG, _FIGHTER, jnp.asarray(alpha), jnp.asarray(mach) + 0 * alpha)
+    )
 
 
-def _forces(height: float, speed: Numbers, alpha: Numbers, throttle: float) -> tuple[Numbers, Numbers, Numbers]:
+def _forces(
+    height: float, speed: Numbers, alpha: Numbers, throttle: float
+) -> tuple[Numbers, Numbers, Numbers]:
     """Normal force, drag and thrust along the path, in g."""
     around = air(_CONFIG, jnp.full(len(speed), height), jnp.asarray(speed))
     pressure = np.asarray(around.pressure) * _FIGHTER.wing_area
     thrust = throttle * _FIGHTER.thrust * np.asarray(around.thrust_share)
     weight = _FIGHTER.mass * GRAVITY
     normal = pressure * _lift(alpha) + thrust * np.sin(alpha)
-    return normal / weight, pressure * _drag(alpha, np.asarray(around.mach)) / weight, thrust * np.cos(alpha) / weight
+    return (
+        normal / weight,
+        pressure * _drag(alpha, np.asarray(around.mach)) / weight,
+        thrust * np.cos(alpha) / weight,
+    )
 
 
 def _most_load(height: float, speed: Numbers) -> Numbers:
     """What the limiter allows at full throttle, or the wing gives."""
     around = air(_CONFIG, jnp.full(len(speed), height), jnp.asarray(speed))
-    _, high = alpha_limits(_CONFIG, _FIGHTER, around.pressure, _FIGHTER.thrust * around.thrust_share)
+    _, high = alpha_limits(
+        _CONFIG, _FIGHTER, around.pressure, _FIGHTER.thrust * around.thrust_share
+    )
     best = np.radians(22.36)  # of most lift
     return _forces(height, speed, np.minimum(np.asarray(high), best), 1.0)[0]
 
@@ -187,19 +249,28 @@ def _fly(
 ) -> Any:
     """Flights after every substep, [time, aircraft]."""
     shape = (round(seconds / _DT), flight.alpha.shape[0])
-    controls = Controls(*(jnp.asarray(np.broadcast_to(c, shape), jnp.float32) for c in (aileron, elevator, throttle)))
+    controls = Controls(
+        *(
+            jnp.asarray(np.broadcast_to(c, shape), jnp.float32)
+            for c in (aileron, elevator, throttle)
+        )
+    )
     return jax.tree.map(np.asarray, _program(has_forces)(flight, controls))
 
 
 def _level(height: float, speed: Any, alpha: Any, bank: Any = 0.0, slope: Any = 0.0) -> Flight:
     """Flying east, banked to the right, climbing at an angle."""
-    speed, alpha, bank, slope = np.broadcast_arrays(*(np.atleast_1d(x) for x in (speed, alpha, bank, slope)))
+    speed, alpha, bank, slope = np.broadcast_arrays(
+        *(np.atleast_1d(x) for x in (speed, alpha, bank, slope))
+    )
     zero = np.zeros(len(speed))
     vh = np.stack([np.cos(slope), zero, np.sin(slope)], -1)
     top = np.stack([-np.sin(slope), zero, np.cos(slope)], -1)
     lift = np.cos(bank)[:, None] * top + np.sin(bank)[:, None] * np.array([[0.0, -1.0, 0.0]])
     place = np.stack([zero, zero, zero + height], -1)
-    return Flight(*(jnp.asarray(x, jnp.float32) for x in (place, speed[:, None] * vh, lift, alpha, zero)))
+    return Flight(
+        *(jnp.asarray(x, jnp.float32) for x in (place, speed[:, None] * vh, lift, alpha, zero))
+    )
 
 
 def _flown_rate(height: float, speed: Numbers, alpha: Numbers, load: Numbers) -> Numbers:
@@ -211,22 +282,30 @@ def _flown_rate(height: float, speed: Numbers, alpha: Numbers, load: Numbers) ->
 
 
 def _flown_glide(alpha: Numbers) -> Numbers:
-    """Way over energy height lost in a minute without thrust, from the steady glide at that angle of attack.
+    """Way over energy height lost in a minute without thrust, from the steady glide at that angle
+    of attack.
 
     Energy height, V²/2g + z: in thickening air a glider slows down, and that carries it too.
     """
     ratio = _lift(alpha) / _drag(alpha)
     slope = -np.arctan(1 / ratio)
     density = _CONFIG.density * np.exp(-5000.0 / _CONFIG.scale_height)
-    speed = np.sqrt(2 * _FIGHTER.mass * GRAVITY * np.cos(slope) / (density * _FIGHTER.wing_area * _lift(alpha)))
+    speed = np.sqrt(
+        2 * _FIGHTER.mass * GRAVITY * np.cos(slope) / (density * _FIGHTER.wing_area * _lift(alpha))
+    )
     flights = _fly(_level(5000.0, speed, alpha, slope=slope), 60.0)
     way = flights.position[-1, :, 0] - flights.position[0, :, 0]
-    spent = [_energy(jax.tree.map(lambda leaf, i=i: leaf[:, i : i + 1], flights)) for i in range(len(alpha))]
+    spent = [
+        _energy(jax.tree.map(lambda leaf, i=i: leaf[:, i : i + 1], flights))
+        for i in range(len(alpha))
+    ]
     return np.array([w * GRAVITY / (e[0] - e[-1]) for w, e in zip(way, spent, strict=True)])
 
 
 def _wild_flight() -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:
-    """Time, height, the energy's relative drift without forces, and with them: energy gained, and work done."""
+    """Time, height, the energy's relative drift without forces, and with them: energy gained, and
+    work done.
+    """
     rng = np.random.default_rng(0)
     aileron, elevator = rng.uniform(-1, 1, (2, 600, 1))
     start = _level(6000.0, 250.0, 0.05)
@@ -246,7 +325,10 @@ def _wild_flight() -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:
 
 
 def _energy(flights: Flight) -> Numbers:
-    velocity, height = np.asarray(flights.velocity, float)[:, 0], np.asarray(flights.position, float)[:, 0, 2]
+    velocity, height = (
+        np.asarray(flights.velocity, float)[:, 0],
+        np.asarray(flights.position, float)[:, 0, 2],
+    )
     return 0.5 * (velocity**2).sum(-1) + GRAVITY * height
 
 
@@ -255,5 +337,10 @@ def _pull() -> tuple[Numbers, Numbers, Numbers, Numbers]:
     flights = _fly(_level(5000.0, 160.0, 0.1), 8.0, elevator=1.0)
     speed = np.linalg.norm(flights.velocity[:, 0], axis=-1)
     around = air(_CONFIG, jnp.asarray(flights.position[:, 0, 2]), jnp.asarray(speed))
-    load = np.asarray(around.pressure) * _FIGHTER.wing_area * _lift(flights.alpha[:, 0]) / (_FIGHTER.mass * GRAVITY)
+    load = (
+        np.asarray(around.pressure)
+        * _FIGHTER.wing_area
+        * _lift(flights.alpha[:, 0])
+        / (_FIGHTER.mass * GRAVITY)
+    )
     return _DT * np.arange(1, len(speed) + 1), flights.alpha[:, 0], speed, load

@@ -50,7 +50,9 @@ class TaskNumbers:
 
 @dataclass(frozen=True)
 class SuiteNumbers:
-    """One suite: normalised scores over those of its tasks on which all its algorithms have a finished run."""
+    """One suite: normalised scores over those of its tasks on which all its algorithms have a
+    finished run.
+    """
 
     name: str
     title: str
@@ -66,12 +68,22 @@ class SuiteNumbers:
 
     def is_best(self, label: str) -> bool:
         """Whether a score equals the highest one, as far as the table shows it (Decision 62)."""
-        return self.best is not None and shown(self.scores[label].value) == shown(self.scores[self.best].value)
+        return self.best is not None and shown(self.scores[label].value) == shown(
+            self.scores[self.best].value
+        )
 
     def has_star(self, label: str) -> bool:
-        """Whether its interval overlaps that of the highest score; for that one: whether any other does."""
-        others = [other for other in self.scores if other != self.best] if label == self.best else [self.best]
-        return any(statistics.overlap(self.scores[label], self.scores[o]) for o in others if o is not None)
+        """Whether its interval overlaps that of the highest score; for that one: whether any other
+        does.
+        """
+        others = (
+            [other for other in self.scores if other != self.best]
+            if label == self.best
+            else [self.best]
+        )
+        return any(
+            statistics.overlap(self.scores[label], self.scores[o]) for o in others if o is not None
+        )
 
 
 @dataclass(frozen=True)
@@ -94,16 +106,25 @@ def shown(value: float) -> str:
 
 
 def analyse(results: StudyResults, seed: int = 0) -> Analysis:
-    """All numbers of a study. The bootstrap's random numbers come from the seed and from what is estimated."""
+    """All numbers of a study. The bootstrap's random numbers come from the seed and from what is
+    estimated.
+    """
     plan = results.plan
-    titles = {a.label: OBJECTIVES[a.objective].title if a.label == a.objective else a.label for a in plan.algorithms}
+    titles = {
+        a.label: OBJECTIVES[a.objective].title if a.label == a.objective else a.label
+        for a in plan.algorithms
+    }
     reference = find_reference(results)
     order = [*SUITES, *sorted({find_task(task).suite for task in plan.tasks} - set(SUITES))]
     finished = {run.task for run in results.runs}
-    names = sorted((t for t in plan.tasks if t in finished), key=lambda t: order.index(find_task(t).suite))
+    names = sorted(
+        (t for t in plan.tasks if t in finished), key=lambda t: order.index(find_task(t).suite)
+    )
     tasks = {task: task_numbers(results, task, seed) for task in names}
     suites = {
-        name: suite_numbers(results, name, [t for t in tasks.values() if t.suite == name], reference, seed)
+        name: suite_numbers(
+            results, name, [t for t in tasks.values() if t.suite == name], reference, seed
+        )
         for name in dict.fromkeys(t.suite for t in tasks.values())
     }
     overall = suite_numbers(results, ALL, list(tasks.values()), reference, seed)
@@ -119,33 +140,43 @@ def analyse(results: StudyResults, seed: int = 0) -> Analysis:
 def find_reference(results: StudyResults) -> str:
     """MARS if the study has it, else the plan's first algorithm (Decision 64)."""
     algorithms = results.plan.algorithms
-    named = [a.label for a in algorithms if a.label == "mars"] + [a.label for a in algorithms if a.objective == "mars"]
+    named = [a.label for a in algorithms if a.label == "mars"] + [
+        a.label for a in algorithms if a.objective == "mars"
+    ]
     return (named or [algorithms[0].label])[0]
 
 
 def generator(seed: int, *what: str) -> np.random.Generator:
-    """Random numbers of one estimate: they do not depend on what else is estimated (Decision 61)."""
+    """Random numbers of one estimate: they do not depend on what else is estimated (Decision
+    61).
+    """
     return np.random.default_rng([seed, *"/".join(what).encode()])
 
 
-# ---------------------------------------------------------------------------------------------------------- tasks
+# -------------------------------------------------------------------------------------------- tasks
 
 
 def task_numbers(results: StudyResults, task: str, seed: int) -> TaskNumbers:
     """Curves, absolute metrics and the range of one task."""
     runs = [run for run in results.runs if run.task == task]
     labels = [a.label for a in results.plan.algorithms if results.of(task, a.label)]
-    low, high = statistics.min_max([*(r.returns for r in runs), np.array([r.absolute for r in runs])])
+    low, high = statistics.min_max(
+        [*(r.returns for r in runs), np.array([r.absolute for r in runs])]
+    )
     end = min(run.steps[-1] for run in runs)
     absolute, returns = {}, {}
     ratios: dict[str, dict[str, Series]] = {name: {} for name in RATIOS}
     for label in labels:
         own = results.of(task, label)
         scores = np.array([run.absolute for run in own])
-        absolute[label] = statistics.mean_estimate({task: scores}, generator(seed, "absolute", task, label))
+        absolute[label] = statistics.mean_estimate(
+            {task: scores}, generator(seed, "absolute", task, label)
+        )
         steps = common_steps(own, end)
         rows = {task: on_steps(own, steps)}
-        returns[label] = Series(steps, statistics.mean_curve(rows, generator(seed, "returns", task, label)))
+        returns[label] = Series(
+            steps, statistics.mean_curve(rows, generator(seed, "returns", task, label))
+        )
         for name in RATIOS:
             ratios[name][label] = ratio_series(own, name, end, generator(seed, name, task, label))
     return TaskNumbers(task, find_task(task).suite, low, high, absolute, returns, ratios)
@@ -158,13 +189,18 @@ def common_steps(runs: Sequence[RunResult], end: float) -> Float[np.ndarray, "N"
     return steps[(steps >= start) & (steps <= end)]
 
 
-def on_steps(runs: Iterable[RunResult], steps: Float[np.ndarray, "N"]) -> Float[np.ndarray, "runs N"]:
+def on_steps(
+    runs: Iterable[RunResult], steps: Float[np.ndarray, "N"]
+) -> Float[np.ndarray, "runs N"]:
     """Returns at these steps, interpolated where a run was evaluated at others."""
     return np.stack([np.interp(steps, run.steps, run.returns) for run in runs])
 
 
-def ratio_series(runs: Sequence[RunResult], name: str, end: float, rng: np.random.Generator) -> Series:
-    """The largest (or smallest) ratio over training: extremes in stretches of training, geometric mean over runs.
+def ratio_series(
+    runs: Sequence[RunResult], name: str, end: float, rng: np.random.Generator
+) -> Series:
+    """The largest (or smallest) ratio over training: extremes in stretches of training, geometric
+    mean over runs.
 
     Ratios are told apart from 1e-12 to 1e12, as in ``figures.ratios_figure``. Decision 63.
     """
@@ -178,7 +214,9 @@ def ratio_series(runs: Sequence[RunResult], name: str, end: float, rng: np.rando
 
 
 def extremes(run: RunResult, name: str, edges: Float[np.ndarray, "K"]) -> Float[np.ndarray, "K-1"]:
-    """The extreme of each stretch (edge, next edge] of a run's training; one without an update takes the next."""
+    """The extreme of each stretch (edge, next edge] of a run's training; one without an update
+    takes the next.
+    """
     steps, values = run.training["steps"], run.training[name]
     pick = np.fmax if name == "ratio_max" else np.fmin
     bounds = np.searchsorted(steps, edges, side="right")
@@ -188,20 +226,27 @@ def extremes(run: RunResult, name: str, edges: Float[np.ndarray, "K"]) -> Float[
     )
 
 
-# --------------------------------------------------------------------------------------------------------- suites
+# ------------------------------------------------------------------------------------------- suites
 
 
 def suite_numbers(
     results: StudyResults, name: str, tasks: Sequence[TaskNumbers], reference: str, seed: int
 ) -> SuiteNumbers:
     """Aggregates over the tasks that all algorithms of a suite have finished."""
-    labels = [a.label for a in results.plan.algorithms if any(a.label in task.absolute for task in tasks)]
-    shared = [task for task in tasks if all(label in task.absolute for label in labels)]  # Decision 60
+    labels = [
+        a.label for a in results.plan.algorithms if any(a.label in task.absolute for task in tasks)
+    ]
+    shared = [
+        task for task in tasks if all(label in task.absolute for label in labels)
+    ]  # Decision 60
     title = "All tasks" if name == ALL else SUITES.get(name, name)
     if not shared:
         return SuiteNumbers(name, title, (), {}, {}, {})
     scores = normalised_scores(results, shared, labels)
-    estimates = {label: statistics.iqm_estimate(scores[label], generator(seed, "iqm", name, label)) for label in labels}
+    estimates = {
+        label: statistics.iqm_estimate(scores[label], generator(seed, "iqm", name, label))
+        for label in labels
+    }
     improvement = {
         label: statistics.probability_of_improvement(
             scores[reference], scores[label], generator(seed, "improvement", name, label)
@@ -209,7 +254,10 @@ def suite_numbers(
         for label in labels
         if reference in labels and label != reference
     }
-    returns = {label: suite_curve(results, shared, label, generator(seed, "suite", name, label)) for label in labels}
+    returns = {
+        label: suite_curve(results, shared, label, generator(seed, "suite", name, label))
+        for label in labels
+    }
     return SuiteNumbers(name, title, tuple(t.name for t in shared), estimates, improvement, returns)
 
 
@@ -225,17 +273,21 @@ def normalised_scores(
     return {label: {task.name: scores(task, label) for task in tasks} for label in labels}
 
 
-def suite_curve(results: StudyResults, tasks: Sequence[TaskNumbers], label: str, rng: np.random.Generator) -> Series:
+def suite_curve(
+    results: StudyResults, tasks: Sequence[TaskNumbers], label: str, rng: np.random.Generator
+) -> Series:
     """Normalised returns, the mean over tasks and runs, as far as all runs on these tasks reach."""
     names = [task.name for task in tasks]
     end = min(run.steps[-1] for run in results.runs if run.task in names)
     own = {task.name: results.of(task.name, label) for task in tasks}
     steps = common_steps([run for runs in own.values() for run in runs], end)
-    rows = {t.name: statistics.normalise(on_steps(own[t.name], steps), t.low, t.high) for t in tasks}
+    rows = {
+        t.name: statistics.normalise(on_steps(own[t.name], steps), t.low, t.high) for t in tasks
+    }
     return Series(steps, statistics.mean_curve(rows, rng))
 
 
-# ---------------------------------------------------------------------------------------------------------- notes
+# -------------------------------------------------------------------------------------------- notes
 
 
 def notes_on(
@@ -247,17 +299,21 @@ def notes_on(
     """What a reader has to know beside the numbers, a sentence each."""
     yield from notes_on_runs(results, titles)
     for suite in suites.values():
-        left_out = [t.name for t in tasks.values() if t.suite == suite.name and t.name not in suite.tasks]
+        left_out = [
+            t.name for t in tasks.values() if t.suite == suite.name and t.name not in suite.tasks
+        ]
         if left_out:
             yield (
-                f"{suite.title} is compared without {', '.join(left_out)}: not every algorithm of the study has a "
+                f"{suite.title} is compared without {', '.join(left_out)}: not every algorithm of "
+                f"the study has a "
                 f"finished run there."
             )
     for task in tasks.values():
         ends = {run.steps[-1] for run in results.runs if run.task == task.name}
         if len(ends) > 1:
             yield (
-                f"Runs on {task.name} end at {min(ends):,.0f} to {max(ends):,.0f} steps: curves go as far as all of "
+                f"Runs on {task.name} end at {min(ends):,.0f} to {max(ends):,.0f} steps: curves go "
+                f"as far as all of "
                 f"them reach; the absolute metric is that of each run's own budget."
             )
     flat = [task.name for task in tasks.values() if task.low == task.high]
@@ -291,5 +347,7 @@ def notes_on_runs(results: StudyResults, titles: Mapping[str, str]) -> Iterable[
         yield f"Runs were made at {len(commits)} different commits: {', '.join(commits)}."
     versions = {tuple(sorted((k, str(v)) for k, v in run.versions.items())) for run in results.runs}
     if len(versions) > 1:
-        names = sorted({k for v in versions for k, x in v if any((k, x) not in other for other in versions)})
+        names = sorted(
+            {k for v in versions for k, x in v if any((k, x) not in other for other in versions)}
+        )
         yield f"Runs were made with different versions of {', '.join(names)}."

@@ -14,8 +14,9 @@ METRIC = "mean_episode_return"  # as marl-eval's users call it
 def to_marl_eval(analysis: Analysis) -> str:
     """The nested JSON that marl-eval (Gorsane et al. 2022) reads.
 
-    environment -> task -> algorithm -> seed_S -> step_K -> {step_count, mean_episode_return}, and absolute_metrics
-    beside the steps. Each list holds one number, the mean over the evaluation's episodes: records keep no more.
+    environment -> task -> algorithm -> seed_S -> step_K -> {step_count, mean_episode_return}, and
+    absolute_metrics beside the steps. Each list holds one number, the mean over the evaluation's
+    episodes: records keep no more.
     """
     data: dict[str, Any] = {}
     for run in analysis.results.runs:
@@ -33,7 +34,9 @@ def to_csv(analysis: Analysis) -> str:
     """One row an evaluation of a finished run, and one (kind: absolute) for its absolute metric."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("suite", "task", "algorithm", "seed", "kind", "steps", "mean_return", "normalised_return"))
+    writer.writerow(
+        ("suite", "task", "algorithm", "seed", "kind", "steps", "mean_return", "normalised_return")
+    )
     for run in analysis.results.runs:
         task = analysis.tasks[run.task]
         who = (task.suite, run.task, run.label, run.seed)

@@ -1,6 +1,7 @@
 """The figures: the three surrogates (the paper's Figure 1), learning curves, ratios over training.
 
-Each function draws one figure, saves it whole or not at all (PNG or PDF, by the suffix) and returns it.
+Each function draws one figure, saves it whole or not at all (PNG or PDF, by the suffix) and returns
+it.
 """
 
 import os
@@ -18,13 +19,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, LogFormatterSciNotation
 
+from ratiosym.errors import InputError
 from ratiosym.objectives import OBJECTIVES, Bounds, Surrogate
-from ratiosym.types import InputError
 
 Numbers = Float[np.ndarray, "N"]
 
-# One colour for each objective in every figure: the Okabe-Ito palette (grey for its black), which is safe for
-# colour-blind eyes. Lines of the ablations are broken as well, so that no figure rests on colour alone.
+# One colour for each objective in every figure: the Okabe-Ito palette (grey for its black), which
+# is safe for colour-blind eyes. Lines of the ablations are broken as well, so that no figure rests
+# on colour alone.
 COLOURS: dict[str, str] = {
     "mars": "#D55E00",
     "mappo": "#0072B2",
@@ -52,7 +54,9 @@ class Look(NamedTuple):
 
 
 def looks(titles: Mapping[str, str]) -> dict[str, Look]:
-    """A look for each algorithm; those that are not among the seven take colours that are free, broken otherwise."""
+    """A look for each algorithm; those that are not among the seven take colours that are free,
+    broken otherwise.
+    """
     free = [colour for name, colour in COLOURS.items() if name not in titles]
     others = [name for name in titles if name not in COLOURS]
     patterns = ((3.0, 1.0), (1.0, 1.0), (6.0, 1.0, 1.0, 1.0, 1.0, 1.0))
@@ -89,18 +93,23 @@ _WIDTH = 7.0  # inches, a paper's text
 
 
 def objectives_figure(path: str | os.PathLike[str], epsilon: float = 0.2) -> Figure:
-    """The paper's Figure 1: each surrogate and its gradient over the ratio, for either sign of the advantage.
+    """The paper's Figure 1: each surrogate and its gradient over the ratio, for either sign of the
+    advantage.
 
     All three have the targets 1 − ε and 1 + ε, so that what differs is their geometry.
     """
     bounds = OBJECTIVES["mappo"].bounds(epsilon=epsilon)
-    r = np.concatenate([np.geomspace(1e-3, 0.05, 200, endpoint=False), np.linspace(0.05, 2.5, 1000)])
+    r = np.concatenate(
+        [np.geomspace(1e-3, 0.05, 200, endpoint=False), np.linspace(0.05, 2.5, 1000)]
+    )
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH, 4.6), layout="constrained")
         axes = figure.subplots(2, 2, sharex=True, sharey="row")
         # MASPO's cost at r = 0 is 1/2ε and its gradient there about 1/ε: high enough to see both.
         axes[0, 0].set(xlim=(0, r[-1]), ylim=(-1.2 / epsilon, 2), ylabel="surrogate $L$")
-        axes[1, 0].set(ylim=(-1.2 / epsilon, 2 / epsilon), ylabel=r"ratio-gradient $\partial L/\partial r$")
+        axes[1, 0].set(
+            ylim=(-1.2 / epsilon, 2 / epsilon), ylabel=r"ratio-gradient $\partial L/\partial r$"
+        )
         for column, advantage in enumerate((1.0, -1.0)):
             _draw_objectives(axes[0, column], axes[1, column], r, advantage, bounds)
         _legend(figure, ("mappo", "maspo", "mars"))
@@ -117,14 +126,18 @@ def _draw_objectives(top: Any, bottom: Any, r: Numbers, advantage: float, bounds
         axis.axvspan(*cut_off, color=COLOURS["mappo"], alpha=0.09, linewidth=0)
         axis.axvline(target, color=_INK, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
     label = rf"target $1{'+' if is_up else '-'}\epsilon$"
-    top.annotate(label, (target, 1), (0, 3), xycoords=("data", "axes fraction"), ha="center", **_OFFSET)
+    top.annotate(
+        label, (target, 1), (0, 3), xycoords=("data", "axes fraction"), ha="center", **_OFFSET
+    )
     top.set_title(rf"$\hat{{A}}={advantage:+.0f}$", loc="left")
     bottom.set_xlabel("probability ratio $r$")
     bottom.axhline(0, color=_INK, linewidth=0.8, zorder=1)
 
     drawn = {}
     for name in ("mappo", "maspo", "mars"):
-        drawn[name] = value, gradient = _value_and_gradient(OBJECTIVES[name].surrogate, r, advantage, bounds)
+        drawn[name] = value, gradient = _value_and_gradient(
+            OBJECTIVES[name].surrogate, r, advantage, bounds
+        )
         top.plot(r, value, **_line(name))
         top.plot(target, np.interp(target, r, value), "o", color=COLOURS[name], markersize=4)
         bottom.plot(r, gradient, **_line(name))
@@ -132,9 +145,13 @@ def _draw_objectives(top: Any, bottom: Any, r: Numbers, advantage: float, bounds
     text = {name: {"color": COLOURS[name], **_OFFSET} for name in drawn}
     lift, va = (4, "bottom") if is_up else (-4, "top")
     middle = 0.5 * (cut_off[0] + cut_off[1])
-    bottom.annotate("MAPPO:\nno gradient", (middle, 0), (0, lift), ha="center", va=va, **text["mappo"])
+    bottom.annotate(
+        "MAPPO:\nno gradient", (middle, 0), (0, lift), ha="center", va=va, **text["mappo"]
+    )
     at_zero = (0, drawn["maspo"][0][0])
-    top.plot(*at_zero, "o", color=COLOURS["maspo"], markerfacecolor="white", clip_on=False, zorder=5)
+    top.plot(
+        *at_zero, "o", color=COLOURS["maspo"], markerfacecolor="white", clip_on=False, zorder=5
+    )
     top.annotate("finite", at_zero, (4, -4), va="top", **text["maspo"])
     value, gradient = drawn["mars"]  # both leave the panel: say where to, beside the place
     low, high = 0.9 * top.get_ylim()[0], 0.9 * bottom.get_ylim()[1]
@@ -147,16 +164,20 @@ def curves_figure(
     panels: Mapping[str, Mapping[str, Sequence[tuple[Numbers, Numbers]]]],
     title: str = "",
 ) -> Figure:
-    """Learning curves, a panel for each quantity: for each name its seeds' (steps, values), as mean and 95% interval.
+    """Learning curves, a panel for each quantity: for each name its seeds' (steps, values), as mean
+    and 95% interval.
 
-    Fewer than five seeds are drawn one by one beside their mean: an interval of so few says little. Seeds
-    evaluated at different steps are interpolated to the steps of the first, as far as all of them reach.
+    Fewer than five seeds are drawn one by one beside their mean: an interval of so few says little.
+    Seeds evaluated at different steps are interpolated to the steps of the first, as far as all of
+    them reach.
     """
     _refuse_nothing(panels, "panels")
     for curves in panels.values():
         _refuse_nothing(curves, "curves")
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(max(_WIDTH / 2, _WIDTH / 3 * len(panels)), 2.8), layout="constrained")
+        figure = Figure(
+            figsize=(max(_WIDTH / 2, _WIDTH / 3 * len(panels)), 2.8), layout="constrained"
+        )
         for axis, (label, curves) in zip(
             figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
         ):
@@ -189,8 +210,8 @@ def ratios_figure(
 ) -> Figure:
     """Ratios over training: largest, smallest, the middle 98%, and the share beyond the target.
 
-    For each name the columns ``steps``, ``ratio_min``, ``ratio_max``, ``ratio_q01`` ... ``ratio_q99`` and
-    ``beyond_target``. Ratios are drawn no further than 1e-12 and 1e12.
+    For each name the columns ``steps``, ``ratio_min``, ``ratio_max``, ``ratio_q01`` ...
+    ``ratio_q99`` and ``beyond_target``. Ratios are drawn no further than 1e-12 and 1e12.
     """
     _refuse_nothing(training, "training records")
     with matplotlib.rc_context(_STYLE):
@@ -200,7 +221,8 @@ def ratios_figure(
         for name, columns in training.items():
             steps, line = columns["steps"], _line(name, linewidth=1.2)
             low, high, q01, q99 = (
-                np.clip(columns[f"ratio_{key}"], 1e-12, 1e12) for key in ("min", "max", "q01", "q99")
+                np.clip(columns[f"ratio_{key}"], 1e-12, 1e12)
+                for key in ("min", "max", "q01", "q99")
             )
             largest.plot(steps, high, **line)
             smallest.plot(steps, low, **line)
@@ -236,7 +258,9 @@ class _PlainLogFormatter(LogFormatterSciNotation):
 
 
 def half_interval(values: Float[np.ndarray, "seeds N"]) -> Numbers:
-    """Half the width of the 95% confidence interval of the mean over seeds (Student's t, n − 1 degrees)."""
+    """Half the width of the 95% confidence interval of the mean over seeds (Student's t, n − 1
+    degrees).
+    """
     num_seeds = len(values)
     degrees = num_seeds - 1
     if degrees <= len(_T_975):
@@ -250,7 +274,9 @@ def half_interval(values: Float[np.ndarray, "seeds N"]) -> Numbers:
 _T_975 = (12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281)
 
 
-def _align(seeds: Sequence[tuple[Numbers, Numbers]]) -> tuple[Numbers, Float[np.ndarray, "seeds N"]]:
+def _align(
+    seeds: Sequence[tuple[Numbers, Numbers]],
+) -> tuple[Numbers, Float[np.ndarray, "seeds N"]]:
     """Common steps and one row of values for each seed."""
     start = max(steps[0] for steps, _ in seeds)
     end = min(steps[-1] for steps, _ in seeds)
@@ -259,7 +285,9 @@ def _align(seeds: Sequence[tuple[Numbers, Numbers]]) -> tuple[Numbers, Float[np.
     return common, np.stack([np.interp(common, steps, values) for steps, values in seeds])
 
 
-def _value_and_gradient(surrogate: Surrogate, r: Numbers, advantage: float, bounds: Bounds) -> tuple[Numbers, Numbers]:
+def _value_and_gradient(
+    surrogate: Surrogate, r: Numbers, advantage: float, bounds: Bounds
+) -> tuple[Numbers, Numbers]:
     """L and ∂L/∂r of the very function that is trained with: ∂L/∂r = (∂L/∂u) / r."""
     u, A = jnp.log(r), jnp.full(len(r), advantage)
     gradient = jax.grad(lambda u: surrogate(u, A, bounds).sum())(u)
@@ -297,15 +325,22 @@ def _refuse_nothing(data: Mapping[str, Any], what: str) -> None:
 
 
 def _save(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write beside the place, then move there: a reader finds the old figure or the new one, never a part."""
+    """Write beside the place, then move there: a reader finds the old figure or the new one, never
+    a part.
+    """
     path = Path(path)
     if path.suffix not in (".png", ".pdf"):
-        raise InputError(f"A figure is saved as .png or .pdf, not as '{path.suffix}' ({path}). Change the suffix.")
+        raise InputError(
+            f"A figure is saved as .png or .pdf, not as '{path.suffix}' ({path}). Change the "
+            f"suffix."
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
         # A PDF without its date: the same numbers give the same bytes.
-        figure.savefig(unfinished, dpi=200, metadata={"CreationDate": None} if path.suffix == ".pdf" else None)
+        figure.savefig(
+            unfinished, dpi=200, metadata={"CreationDate": None} if path.suffix == ".pdf" else None
+        )
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)

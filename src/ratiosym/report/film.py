@@ -1,4 +1,6 @@
-"""Films of episodes: the environment's own pictures, with a line on who plays, the step and the score."""
+"""Films of episodes: the environment's own pictures, with a line on who plays, the step and the
+score.
+"""
 
 import os
 from collections.abc import Sequence
@@ -10,9 +12,9 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image, ImageDraw, ImageFont
 
-from ratiosym.experiments.records import write_whole
+from ratiosym.errors import InputError
 from ratiosym.learning.evaluate import Moment
-from ratiosym.types import InputError
+from ratiosym.runs.files import write_whole
 
 Picture = UInt8[np.ndarray, "H W 3"]
 
@@ -45,7 +47,12 @@ def draw_film(env: Any, moments: Sequence[Moment], path: Path, title: str) -> No
     unfinished = path.with_name(f".{path.stem}.{os.getpid()}.gif")
     try:
         few_colours[0].save(
-            unfinished, save_all=True, append_images=few_colours[1:], duration=durations, loop=0, optimize=True
+            unfinished,
+            save_all=True,
+            append_images=few_colours[1:],
+            duration=durations,
+            loop=0,
+            optimize=True,
         )
         os.replace(unfinished, path)
     finally:
@@ -57,10 +64,13 @@ def check_film(env: Any, path: Path) -> None:
     suffixes = (".gif", ".acmi") if hasattr(env, "acmi") else (".gif",)
     if path.suffix not in suffixes:
         raise InputError(
-            f"A film is saved as {' or '.join(suffixes)}, not as '{path.suffix}' ({path}). Change the suffix."
+            f"A film is saved as {' or '.join(suffixes)}, not as '{path.suffix}' ({path}). Change "
+            f"the suffix."
         )
     if not hasattr(env, "draw"):
-        raise InputError(f"Task {env.spec.name!r} has no pictures: its environment has no method 'draw'.")
+        raise InputError(
+            f"Task {env.spec.name!r} has no pictures: its environment has no method 'draw'."
+        )
 
 
 def with_caption(picture: Picture, text: str) -> Picture:

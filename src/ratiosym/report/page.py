@@ -1,4 +1,6 @@
-"""One HTML file with everything in it: tables that sort, curves that tell their values, filters, the plan, the runs."""
+"""One HTML file with everything in it: tables that sort, curves that tell their values, filters,
+the plan, the runs.
+"""
 
 import json
 import math
@@ -53,7 +55,8 @@ def make_page(analysis: Analysis, path: Path, files: Iterable[Path] = ()) -> str
         css=colours(style) + (ASSETS / "page.css").read_text(),
         nav=" ".join(f'<a href="#{name}">{heading(html)}</a>' for name, html in sections.items()),
         filters=filters(analysis),
-        main=notes(analysis) + "".join(f'<section id="{k}">\n{v}</section>\n' for k, v in sections.items()),
+        main=notes(analysis)
+        + "".join(f'<section id="{k}">\n{v}</section>\n' for k, v in sections.items()),
         data=embed(page_data(analysis, style)),
         script=(ASSETS / "page.js").read_text(),
     )
@@ -90,7 +93,9 @@ def notes(analysis: Analysis) -> str:
         items = "".join(f"<li>{escape(note)}</li>" for note in analysis.notes)
         text += f'<div class="note" id="notes"><ul>{items}</ul></div>\n'
     if analysis.results.absent:
-        items = "".join(f"<li>{escape(str(a.path))}: {escape(a.reason)}</li>" for a in analysis.results.absent)
+        items = "".join(
+            f"<li>{escape(str(a.path))}: {escape(a.reason)}</li>" for a in analysis.results.absent
+        )
         is_open = " open" if len(analysis.results.absent) <= 12 else ""
         words = f"{count(len(analysis.results.absent), 'run')} not finished or not usable"
         text += f'<details class="note" id="absent"{is_open}><summary>{words}</summary><ul>{items}</ul></details>\n'
@@ -110,11 +115,14 @@ def filters(analysis: Analysis) -> str:
         )
         + f'<button type="button" data-all="{name}" aria-label="All or none of the {title.lower()}">all / none</button>'
         + "</fieldset>"
-        for name, title, options in (("suite", "Suites", suites), ("algorithm", "Algorithms", analysis.titles))
+        for name, title, options in (
+            ("suite", "Suites", suites),
+            ("algorithm", "Algorithms", analysis.titles),
+        )
     )
 
 
-# ---------------------------------------------------------------------------------------------------------- tables
+# ------------------------------------------------------------------------------------------- tables
 
 
 def table_section(table: Table) -> str:
@@ -194,7 +202,10 @@ def plan_section(analysis: Analysis) -> str:
     """What was planned, and with which versions."""
     results = analysis.results
     versions = results.details.get("versions") or {}
-    facts = {name: results.details.get(name) for name in ("commit", "processor", "devices", "platform", "command")}
+    facts = {
+        name: results.details.get(name)
+        for name in ("commit", "processor", "devices", "platform", "command")
+    }
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td class="text">{escape(words(value))}</td></tr>'
         for name, value in {**versions, **facts}.items()
@@ -214,18 +225,21 @@ def words(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-# ---------------------------------------------------------------------------------------------------------- curves
+# ------------------------------------------------------------------------------------------- curves
 
 
 def charts_section(analysis: Analysis, kind: str) -> str:
     """Places for the curves of one kind; the script draws them."""
-    charts = [(index, chart) for index, chart in enumerate(list_charts(analysis)) if chart["kind"] == kind]
+    charts = [
+        (index, chart) for index, chart in enumerate(list_charts(analysis)) if chart["kind"] == kind
+    ]
     if not charts:
         return ""
     title, about = {
         "suite": (
             "Curves by environment",
-            "Normalised return, mean over tasks and runs; the bands are 95% stratified bootstrap intervals.",
+            "Normalised return, mean over tasks and runs; the bands are 95% stratified bootstrap "
+            "intervals.",
         ),
         "profile": (
             "Performance profile",
@@ -233,13 +247,16 @@ def charts_section(analysis: Analysis, kind: str) -> str:
         ),
         "task": (
             "Curves by task",
-            "Mean over runs and 95% bootstrap intervals. Ratios: the extreme of each stretch of training, geometric "
+            "Mean over runs and 95% bootstrap intervals. Ratios: the extreme of each stretch of "
+            "training, geometric "
             "mean over runs.",
         ),
     }[kind]
     choice = ""
     if kind == "task":
-        options = "".join(f'<option value="{name}">{text}</option>' for name, text in METRICS.items())
+        options = "".join(
+            f'<option value="{name}">{text}</option>' for name, text in METRICS.items()
+        )
         choice = f'<p class="choose"><label for="metric">Show</label><select id="metric">{options}</select></p>\n'
     figures = "\n".join(
         f'<figure data-chart="{index}"{suite_of(chart)}><figcaption>{escape(chart["title"])}</figcaption></figure>'
@@ -257,13 +274,20 @@ def suite_of(chart: Mapping[str, Any]) -> str:
 def list_charts(analysis: Analysis) -> list[dict[str, Any]]:
     """All charts in the order of the page; curves as they are."""
     charts: list[dict[str, Any]] = [
-        {"kind": "suite", "title": suite.title, "suite": suite.name, "lines": {"normalised": suite.returns}}
+        {
+            "kind": "suite",
+            "title": suite.title,
+            "suite": suite.name,
+            "lines": {"normalised": suite.returns},
+        }
         for suite in analysis.suites.values()
         if suite.returns
     ]
     if analysis.profile:
         profile = {label: Series(THRESHOLDS, curve) for label, curve in analysis.profile.items()}
-        charts.append({"kind": "profile", "title": "All tasks", "suite": "", "lines": {"normalised": profile}})
+        charts.append(
+            {"kind": "profile", "title": "All tasks", "suite": "", "lines": {"normalised": profile}}
+        )
     charts += [
         {
             "kind": "task",
@@ -289,7 +313,12 @@ def page_data(analysis: Analysis, style: Mapping[str, Look]) -> dict[str, Any]:
         return {"x": x, "y": digits(series.curve.value), **found}
 
     charts = [
-        {**chart, "lines": {m: {label: line(s) for label, s in c.items()} for m, c in chart["lines"].items()}}
+        {
+            **chart,
+            "lines": {
+                m: {label: line(s) for label, s in c.items()} for m, c in chart["lines"].items()
+            },
+        }
         for chart in list_charts(analysis)
     ]
     algorithms = [

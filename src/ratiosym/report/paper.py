@@ -1,4 +1,5 @@
-"""The paper's figures from a study: Figure 2, Figure 3, the curves of every task, and performance profiles.
+"""The paper's figures from a study: Figure 2, Figure 3, the curves of every task, and performance
+profiles.
 
 Each function draws one figure and saves it twice, as PNG and as PDF; it returns the figure.
 """
@@ -41,12 +42,16 @@ def _compared(analysis: Analysis) -> list[SuiteNumbers]:
 
 
 def suites_figure(analysis: Analysis, stem: Path) -> Figure:
-    """The paper's Figure 2: normalised returns of each suite, and how likely the reference improves on the others."""
+    """The paper's Figure 2: normalised returns of each suite, and how likely the reference improves
+    on the others.
+    """
     suites, style = _compared(analysis), looks(analysis.titles)
     columns = min(4, len(suites))
     rows = -(-len(suites) // columns)
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(min(_WIDTH, 2.4 * columns + 0.4), 1.75 * rows), layout="constrained")
+        figure = Figure(
+            figsize=(min(_WIDTH, 2.4 * columns + 0.4), 1.75 * rows), layout="constrained"
+        )
         axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
         for axis, suite, letter in zip(axes.flat, suites, "abcdefghijklmnop", strict=False):
             _draw_curves(axis, suite.returns, style)
@@ -59,8 +64,12 @@ def suites_figure(analysis: Analysis, stem: Path) -> Figure:
     return figure
 
 
-def _draw_improvement(axis: Axes, suite: SuiteNumbers, style: Mapping[str, Look], reference: str) -> None:
-    """The inset: P(reference > other) and its interval for each of the others, where the curves leave room."""
+def _draw_improvement(
+    axis: Axes, suite: SuiteNumbers, style: Mapping[str, Look], reference: str
+) -> None:
+    """The inset: P(reference > other) and its interval for each of the others, where the curves
+    leave room.
+    """
     num = len(suite.improvement)
     titles = [style[label].title for label in suite.improvement]
     is_short = max(map(len, titles)) <= 8  # longer ones do not fit: line and colour tell
@@ -83,13 +92,22 @@ def _draw_improvement(axis: Axes, suite: SuiteNumbers, style: Mapping[str, Look]
 
 
 def _crowd(suite: SuiteNumbers, box: tuple[float, ...]) -> int:
-    """How many points of the curves lie where an inset (in parts of its panel) would be, its labels included."""
+    """How many points of the curves lie where an inset (in parts of its panel) would be, its labels
+    included.
+    """
     left, bottom, width, height = box
     num = 0
     for steps, curve in suite.returns.values():
         x = (steps - steps[0]) / max(1.0, steps[-1] - steps[0])
         y = curve.value
-        num += int(((x > left - 0.1) & (x < left + width) & (y > bottom - 0.1) & (y < bottom + height + 0.1)).sum())
+        num += int(
+            (
+                (x > left - 0.1)
+                & (x < left + width)
+                & (y > bottom - 0.1)
+                & (y < bottom + height + 0.1)
+            ).sum()
+        )
     return num
 
 
@@ -99,7 +117,9 @@ def tasks_figure(analysis: Analysis, stem: Path) -> Figure:
     columns = min(5, len(tasks))
     rows = -(-len(tasks) // columns)
     with matplotlib.rc_context({**_STYLE, "font.size": 6, "axes.labelsize": 6.5}):
-        figure = Figure(figsize=(min(_WIDTH, 2.0 * columns + 0.4), 1.2 * rows), layout="constrained")
+        figure = Figure(
+            figsize=(min(_WIDTH, 2.0 * columns + 0.4), 1.2 * rows), layout="constrained"
+        )
         axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
         for axis, task in zip(axes.flat, tasks, strict=False):
             _draw_curves(axis, normalised(task), style, linewidth=1.0)
@@ -112,7 +132,9 @@ def tasks_figure(analysis: Analysis, stem: Path) -> Figure:
 
 
 def ratios_figure(analysis: Analysis, stem: Path) -> Figure:
-    """The paper's Figure 3: returns, largest and smallest ratio; on its two tasks, or on the study's first two."""
+    """The paper's Figure 3: returns, largest and smallest ratio; on its two tasks, or on the
+    study's first two.
+    """
     names = [name for name in ABLATION_TASKS if name in analysis.tasks] or list(analysis.tasks)[:2]
     style = looks(analysis.titles)
     with matplotlib.rc_context(_STYLE):
@@ -147,7 +169,12 @@ def profiles_figure(analysis: Analysis, stem: Path) -> Figure:
         axes = figure.subplots(1, 1, squeeze=False)
         curves = {label: Series(THRESHOLDS, curve) for label, curve in analysis.profile.items()}
         _draw_curves(axes[0, 0], curves, style)
-        axes[0, 0].set(xlabel="normalised score", ylabel="share of runs above it", xlim=(0, 1), ylim=(-0.02, 1.02))
+        axes[0, 0].set(
+            xlabel="normalised score",
+            ylabel="share of runs above it",
+            xlim=(0, 1),
+            ylim=(-0.02, 1.02),
+        )
         _legend(figure, style)
         _save_both(figure, stem)
     return figure
@@ -161,18 +188,24 @@ def normalised(task: TaskNumbers) -> dict[str, Series]:
     }
 
 
-def _draw_curves(axis: Axes, curves: Mapping[str, Series], style: Mapping[str, Look], linewidth: float = 1.4) -> None:
+def _draw_curves(
+    axis: Axes, curves: Mapping[str, Series], style: Mapping[str, Look], linewidth: float = 1.4
+) -> None:
     for label, (steps, curve) in curves.items():
         axis.plot(steps, curve.value, **_line(style[label], linewidth))
         if np.isfinite(curve.low).all():
-            axis.fill_between(steps, curve.low, curve.high, color=style[label].colour, alpha=0.18, linewidth=0)
+            axis.fill_between(
+                steps, curve.low, curve.high, color=style[label].colour, alpha=0.18, linewidth=0
+            )
 
 
 def _normalised(axis: Axes) -> None:
     axis.set(ylim=(-0.03, 1.03), yticks=(0, 0.5, 1))
 
 
-def _finish(figure: Figure, axes: Any, num: int, style: Mapping[str, Look], label: str | None = None) -> None:
+def _finish(
+    figure: Figure, axes: Any, num: int, style: Mapping[str, Look], label: str | None = None
+) -> None:
     """Steps on the axes, labels outside, panels that are not needed away, the legend."""
     columns = axes.shape[1]
     for index, axis in enumerate(axes.flat):

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from ratiosym.errors import InputError
 from ratiosym.experiments.plans import Plan, PlannedRun
-from ratiosym.experiments.records import read_json, read_table
 from ratiosym.experiments.study import read_study
 from ratiosym.learning.config import RunConfig
-from ratiosym.types import InputError
+from ratiosym.runs.files import read_json
+from ratiosym.runs.tables import read_table
 
 RATIOS = ("ratio_max", "ratio_min")
 
@@ -75,15 +76,22 @@ def load(directory: str | os.PathLike[str]) -> StudyResults:
     details = read_json(directory / "plan.json")
     runs: list[RunResult] = []
     absent: list[Absence] = []
-    order = {name: place for place, name in enumerate((*plan.tasks, *(a.label for a in plan.algorithms)))}
-    for planned in sorted(plan.runs(), key=lambda run: (order[run.task], order[run.label], run.seed)):
+    order = {
+        name: place for place, name in enumerate((*plan.tasks, *(a.label for a in plan.algorithms)))
+    }
+    for planned in sorted(
+        plan.runs(), key=lambda run: (order[run.task], order[run.label], run.seed)
+    ):
         try:
             runs.append(read_run(directory, planned))
         except UnusableError as reason:
-            absent.append(Absence(planned.task, planned.label, planned.seed, planned.path, str(reason)))
+            absent.append(
+                Absence(planned.task, planned.label, planned.seed, planned.path, str(reason))
+            )
     if not runs:
         raise InputError(
-            f"None of the {len(absent)} runs in '{directory}' has finished ({absent[0].path}: {absent[0].reason}). "
+            f"None of the {len(absent)} runs in '{directory}' has finished ({absent[0].path}: "
+            f"{absent[0].reason}). "
             f"Go on with: ratiosym study run --out '{directory}'"
         )
     return StudyResults(directory, plan, details, tuple(runs), tuple(absent))
@@ -98,7 +106,9 @@ def read_run(study: Path, planned: PlannedRun) -> RunResult:
         details = read_json(directory / "config.json")
         departures = compare(RunConfig.from_dict(details.get("config") or {}), planned.config)
         if not (directory / "summary.json").exists():
-            raise UnusableError(failure(directory) or f"not finished{how_far(directory, planned.config)}")
+            raise UnusableError(
+                failure(directory) or f"not finished{how_far(directory, planned.config)}"
+            )
         summary = read_json(directory / "summary.json")
         evaluations = read_table(directory / "evaluations.csv")
         training = read_table(directory / "training.csv")
@@ -127,13 +137,18 @@ def read_run(study: Path, planned: PlannedRun) -> RunResult:
 
 
 def compare(found: RunConfig, planned: RunConfig) -> tuple[str, ...]:
-    """In which settings but the budget a run departs from the plan, as it may where presets have changed since."""
+    """In which settings but the budget a run departs from the plan, as it may where presets have
+    changed since.
+    """
     wrong = [n for n in ("task", "objective", "seed") if getattr(found, n) != getattr(planned, n)]
     if wrong:
         described = ", ".join(f"{n} {getattr(found, n)}" for n in wrong)
         raise UnusableError(f"it is another run: its config.json says {described}")
-    parts = ("trust_region", "hyperparameters", "shape")
-    pairs = [(dataclasses.asdict(getattr(found, p)), dataclasses.asdict(getattr(planned, p))) for p in parts]
+    parts = ("objective_parameters", "hyperparameters", "shape")
+    pairs = [
+        (dataclasses.asdict(getattr(found, p)), dataclasses.asdict(getattr(planned, p)))
+        for p in parts
+    ]
     return tuple(name for own, due in pairs for name in due if own[name] != due[name])
 
 

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ratiosym.experiments.records import read_table
-from ratiosym.experiments.run import read_config, run_directories
+from ratiosym.errors import InputError
 from ratiosym.report.figures import curves_figure, ratios_figure
-from ratiosym.types import InputError
+from ratiosym.runs.directory import read_config, run_directories
+from ratiosym.runs.tables import read_table
 
 
-def draw_runs(directories: Sequence[Path], path: Path, columns: Sequence[str] = ("mean_return",)) -> list[Path]:
+def draw_runs(
+    directories: Sequence[Path], path: Path, columns: Sequence[str] = ("mean_return",)
+) -> list[Path]:
     """Learning curves into ``path`` and ratio diagnostics beside it, one colour an objective.
 
     ``columns`` of ``evaluations.csv`` or ``training.csv``, a panel each.
@@ -23,13 +25,17 @@ def draw_runs(directories: Sequence[Path], path: Path, columns: Sequence[str] = 
             f"No run in: {', '.join(missing) or '(no directory was given)'}. Name directories that "
             f"'ratiosym train' has made."
         )
-    panels: dict[str, dict[str, list[tuple[np.ndarray, np.ndarray]]]] = {label(column): {} for column in columns}
+    panels: dict[str, dict[str, list[tuple[np.ndarray, np.ndarray]]]] = {
+        label(column): {} for column in columns
+    }
     training: dict[str, list[dict[str, np.ndarray]]] = {}
     for run in runs:
         objective = read_config(run).objective
         for name in ("evaluations.csv", "training.csv"):
             if not (run / name).exists():
-                raise InputError(f"'{run}' has no {name} yet: it has not come to its first evaluation.")
+                raise InputError(
+                    f"'{run}' has no {name} yet: it has not come to its first evaluation."
+                )
         evaluations = read_table(run / "evaluations.csv")
         updates = read_table(run / "training.csv")
         training.setdefault(objective, []).append(updates)
@@ -38,10 +44,14 @@ def draw_runs(directories: Sequence[Path], path: Path, columns: Sequence[str] = 
             panels[label(column)].setdefault(objective, []).append((table["steps"], table[column]))
     tasks = sorted({read_config(run).task for run in runs})
     if len(tasks) > 1:
-        raise InputError(f"These runs are of different tasks ({', '.join(tasks)}); draw one task at a time.")
+        raise InputError(
+            f"These runs are of different tasks ({', '.join(tasks)}); draw one task at a time."
+        )
     beside = path.with_name(f"{path.stem}-ratios{path.suffix}")
     curves_figure(path, panels, title=tasks[0])
-    ratios_figure(beside, {name: over_seeds(tables) for name, tables in training.items()}, title=tasks[0])
+    ratios_figure(
+        beside, {name: over_seeds(tables) for name, tables in training.items()}, title=tasks[0]
+    )
     return [path, beside]
 
 
@@ -63,9 +73,15 @@ def over_seeds(tables: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Extremes over seeds at each update, the other columns of the seeds in the mean."""
     length = min(len(t["steps"]) for t in tables)
     if any(not np.array_equal(t["steps"][:length], tables[0]["steps"][:length]) for t in tables):
-        raise InputError("Runs of one objective have updates of different sizes; draw them in separate figures.")
+        raise InputError(
+            "Runs of one objective have updates of different sizes; draw them in separate figures."
+        )
     stacked = {name: np.stack([t[name][:length] for t in tables]) for name in tables[0]}
     return {
-        name: x.min(0) if name.endswith("ratio_min") else x.max(0) if name.endswith("ratio_max") else x.mean(0)
+        name: x.min(0)
+        if name.endswith("ratio_min")
+        else x.max(0)
+        if name.endswith("ratio_max")
+        else x.mean(0)
         for name, x in stacked.items()
     }

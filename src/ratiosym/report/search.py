@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ratiosym.experiments.records import read_json
+from ratiosym.errors import InputError
 from ratiosym.report.figures import _INK, _OTHER, _STYLE, _WIDTH, COLOURS, _save
-from ratiosym.types import InputError
+from ratiosym.runs.files import read_json
 
 _PRUNED: dict[str, Any] = {"color": _OTHER, "marker": "x", "markersize": 4, "linestyle": ""}
 
@@ -33,7 +33,10 @@ def draw_search(directory: str | os.PathLike[str]) -> list[Path]:
     """All figures of a search, into its directory."""
     directory = Path(directory)
     settings = read_json(directory / "search.json")["settings"]
-    title, colour = f"{settings['run']['task']} {settings['run']['objective']}", COLOURS[settings["run"]["objective"]]
+    title, colour = (
+        f"{settings['run']['task']} {settings['run']['objective']}",
+        COLOURS[settings["run"]["objective"]],
+    )
     points = read_trials(directory / "trials.csv", list(settings["space"]))
     if not any(point.is_complete for point in points):
         return []
@@ -53,13 +56,17 @@ def read_trials(path: Path, names: Sequence[str]) -> list[Point]:
         with open(path, newline="") as file:
             rows = list(csv.DictReader(file))
     except OSError:
-        raise InputError(f"There is no '{path}': 'ratiosym tune' writes it when a search has ended.") from None
+        raise InputError(
+            f"There is no '{path}': 'ratiosym tune' writes it when a search has ended."
+        ) from None
     points = []
     for row in rows:
         seeds = [float(value) for name, value in row.items() if name.startswith("seed-") and value]
         if row["state"] in ("complete", "pruned") and seeds:
             params = {name: float(row[name]) for name in names}
-            points.append(Point(int(row["trial"]), row["state"] == "complete", float(np.mean(seeds)), params))
+            points.append(
+                Point(int(row["trial"]), row["state"] == "complete", float(np.mean(seeds)), params)
+            )
     return points
 
 
@@ -71,9 +78,21 @@ def values_figure(path: Path, points: Sequence[Point], title: str, colour: str) 
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH, 2.8), layout="constrained")
         axis = figure.subplots()
-        axis.plot([p.trial for p in pruned], [p.value for p in pruned], label="pruned (mean of its seeds)", **_PRUNED)
+        axis.plot(
+            [p.trial for p in pruned],
+            [p.value for p in pruned],
+            label="pruned (mean of its seeds)",
+            **_PRUNED,
+        )
         axis.plot(numbers, values, "o", color=colour, markersize=4, label="complete")
-        axis.step(numbers, np.maximum.accumulate(values), where="post", color=_INK, linewidth=1.2, label="best so far")
+        axis.step(
+            numbers,
+            np.maximum.accumulate(values),
+            where="post",
+            color=_INK,
+            linewidth=1.2,
+            label="best so far",
+        )
         axis.set(title=title, xlabel="trial", ylabel="mean return, last 20%")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.legend(loc="outside lower center", ncols=3)
@@ -84,7 +103,9 @@ def values_figure(path: Path, points: Sequence[Point], title: str, colour: str) 
 def hyperparameters_figure(
     path: Path, points: Sequence[Point], space: dict[str, list[float]], title: str, colour: str
 ) -> Figure:
-    """Every trial's value by each of its hyperparameters; a bar at the median of the complete ones."""
+    """Every trial's value by each of its hyperparameters; a bar at the median of the complete
+    ones.
+    """
     num_columns = 4
     num_rows = -(-len(space) // num_columns)
     with matplotlib.rc_context(_STYLE):
@@ -96,12 +117,18 @@ def hyperparameters_figure(
                 # Beside each other rather than on top: the trial's number moves a mark a little.
                 x = choices.index(point.params[name]) + 0.3 * ((point.trial * 0.618) % 1 - 0.5)
                 style = {"color": colour, "marker": "o", "markersize": 3, "linestyle": ""}
-                axis.plot(x, point.value, **(style if point.is_complete else {**_PRUNED, "markersize": 3}))
+                axis.plot(
+                    x, point.value, **(style if point.is_complete else {**_PRUNED, "markersize": 3})
+                )
             for i, choice in enumerate(choices):
                 values = [p.value for p in points if p.is_complete and p.params[name] == choice]
                 if values:
                     axis.hlines(np.median(values), i - 0.35, i + 0.35, color=_INK, linewidth=1.2)
-            axis.set(title=name.replace("_", " "), xticks=range(len(choices)), xlim=(-0.6, len(choices) - 0.4))
+            axis.set(
+                title=name.replace("_", " "),
+                xticks=range(len(choices)),
+                xlim=(-0.6, len(choices) - 0.4),
+            )
             axis.set_xticklabels([f"{choice:g}" for choice in choices], fontsize=6)
             axis.grid(axis="x", visible=False)
         for axis in axes[len(space) :]:
@@ -118,7 +145,11 @@ def importance_figure(path: Path, importance: dict[str, float], title: str, colo
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(_WIDTH, 0.8 + 0.24 * len(names)), layout="constrained")
         axis = figure.subplots()
-        bars = axis.barh([name.replace("_", " ") for name in names], [importance[name] for name in names], color=colour)
+        bars = axis.barh(
+            [name.replace("_", " ") for name in names],
+            [importance[name] for name in names],
+            color=colour,
+        )
         axis.bar_label(bars, fmt="%.2f", padding=3)
         axis.set(
             title=title,

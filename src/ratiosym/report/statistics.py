@@ -1,9 +1,11 @@
-"""What few runs on several tasks say, and how surely: Agarwal et al. 2021 ("Deep RL at the edge of the statistical
-precipice") and Gorsane et al. 2022 ("Towards a standardised performance evaluation protocol for cooperative MARL").
+"""What few runs on several tasks say, and how surely: Agarwal et al. 2021 ("Deep RL at the edge of
+the statistical precipice") and Gorsane et al. 2022 ("Towards a standardised performance evaluation
+protocol for cooperative MARL").
 
-The scores of one algorithm are a mapping, task -> one number a run (or one row a run); tasks may have different numbers
-of runs. Intervals are percentiles of a bootstrap stratified by task: runs are drawn again, with replacement, within
-each task. Everything random comes from the generator that is passed in.
+The scores of one algorithm are a mapping, task -> one number a run (or one row a run); tasks may
+have different numbers of runs. Intervals are percentiles of a bootstrap stratified by task: runs
+are drawn again, with replacement, within each task. Everything random comes from the generator that
+is passed in.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,11 +45,13 @@ class Curve(NamedTuple):
     high: Float[np.ndarray, "N"]
 
 
-# -------------------------------------------------------------------------------------------------- normalising
+# -------------------------------------------------------------------------------------- normalising
 
 
 def min_max(values: Iterable[Float[np.ndarray, "..."]]) -> tuple[float, float]:
-    """The least and the largest of all values of a task: every algorithm, run, evaluation and absolute metric."""
+    """The least and the largest of all values of a task: every algorithm, run, evaluation and
+    absolute metric.
+    """
     flat = np.concatenate([np.ravel(x) for x in values])
     return float(flat.min()), float(flat.max())
 
@@ -55,37 +59,47 @@ def min_max(values: Iterable[Float[np.ndarray, "..."]]) -> tuple[float, float]:
 def normalise(values: Float[np.ndarray, "*b"], low: float, high: float) -> Float[np.ndarray, "*b"]:
     """Min-max normalised scores, in [0, 1].
 
-    z = (x − low) / (high − low)                                                (Gorsane et al. 2022)
+    z = (x − low) / (high − low)                                                (Gorsane et al.
+    2022)
 
     Where all values of a task are equal, nobody has learned anything: 0 (Decision 59).
     """
     return (values - low) / (high - low) if high > low else np.zeros_like(values)
 
 
-# --------------------------------------------------------------------------------------------------- aggregating
+# -------------------------------------------------------------------------------------- aggregating
 
 
 def iqm(scores: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b"]:
-    """The interquartile mean over the last axis: the mean without the lowest and the highest quarter.
+    """The interquartile mean over the last axis: the mean without the lowest and the highest
+    quarter.
 
-    IQM = 1 / (n − 2k) · Σ_{i=k+1}^{n−k} x_(i),  k = ⌊n / 4⌋                     (Agarwal et al. 2021)
+    IQM = 1 / (n − 2k) · Σ_{i=k+1}^{n−k} x_(i),  k = ⌊n / 4⌋                     (Agarwal et al.
+    2021)
     """
     n = scores.shape[-1]
     k = n // 4
     return np.sort(scores, axis=-1)[..., k : n - k].mean(axis=-1)
 
 
-def iqm_estimate(scores: Scores, rng: np.random.Generator, num_resamples: int = RESAMPLES) -> Estimate:
-    """The interquartile mean over runs x tasks, and its stratified bootstrap interval (the paper's Table 1)."""
+def iqm_estimate(
+    scores: Scores, rng: np.random.Generator, num_resamples: int = RESAMPLES
+) -> Estimate:
+    """The interquartile mean over runs x tasks, and its stratified bootstrap interval (the paper's
+    Table 1).
+    """
     value = float(iqm(np.concatenate(list(scores.values()))))
     if not has_interval(scores):
         return Estimate(value, np.nan, np.nan)
-    drawn = [x[rng.integers(len(x), size=(num_resamples, len(x)))] for x in scores.values()]  # [B, runs] each
+    drawn = [
+        x[rng.integers(len(x), size=(num_resamples, len(x)))] for x in scores.values()
+    ]  # [B, runs] each
     return Estimate(value, *map(float, interval(iqm(np.concatenate(drawn, axis=-1)))))
 
 
 def mean_curve(rows: Rows, rng: np.random.Generator, num_resamples: int = CURVE_RESAMPLES) -> Curve:
-    """The mean over tasks of the mean over runs, point by point, and its stratified bootstrap interval.
+    """The mean over tasks of the mean over runs, point by point, and its stratified bootstrap
+    interval.
 
     m = 1/M Σ_m 1/N_m Σ_n x_{m,n}
     """
@@ -97,7 +111,9 @@ def mean_curve(rows: Rows, rng: np.random.Generator, num_resamples: int = CURVE_
     return Curve(value, *interval(np.mean(means, axis=0)))
 
 
-def mean_estimate(scores: Scores, rng: np.random.Generator, num_resamples: int = RESAMPLES) -> Estimate:
+def mean_estimate(
+    scores: Scores, rng: np.random.Generator, num_resamples: int = RESAMPLES
+) -> Estimate:
     """The mean over tasks of the mean over runs, and its stratified bootstrap interval."""
     curve = mean_curve({task: x[:, None] for task, x in scores.items()}, rng, num_resamples)
     return Estimate(*(float(x[0]) for x in curve))
@@ -108,12 +124,15 @@ def probability_of_improvement(
 ) -> Estimate:
     """How likely a run of X is better than a run of Y on a task drawn at random.
 
-    P(X > Y) = 1/M Σ_m 1/(N K) Σ_{i,j} S(x_{m,i}, y_{m,j}),  S = 1, 1/2, 0 for >, =, <      (Agarwal et al. 2021)
+    P(X > Y) = 1/M Σ_m 1/(N K) Σ_{i,j} S(x_{m,i}, y_{m,j}),  S = 1, 1/2, 0 for >, =, <      (Agarwal
+    et al. 2021)
 
     Both algorithms' runs are drawn again, each by itself.
     """
     if x.keys() != y.keys():
-        raise ValueError(f"X has scores on {sorted(x)}, Y on {sorted(y)}; they must be of the same tasks.")
+        raise ValueError(
+            f"X has scores on {sorted(x)}, Y on {sorted(y)}; they must be of the same tasks."
+        )
     better = {task: 0.5 * (1 + np.sign(x[task][:, None] - y[task])) for task in x}  # [N, K] each
     value = float(np.mean([s.mean() for s in better.values()]))
     if not (has_interval(x) and has_interval(y)):
@@ -133,13 +152,14 @@ def performance_profile(
 ) -> Curve:
     """The share of runs with a score above each threshold, and its stratified bootstrap interval.
 
-    F(τ) = 1/M Σ_m 1/N_m Σ_n 1[x_{m,n} > τ]                                     (Agarwal et al. 2021)
+    F(τ) = 1/M Σ_m 1/N_m Σ_n 1[x_{m,n} > τ]                                     (Agarwal et al.
+    2021)
     """
     above = {task: (x[:, None] > thresholds).astype(float) for task, x in scores.items()}
     return mean_curve(above, rng, num_resamples)
 
 
-# ------------------------------------------------------------------------------------------------------ intervals
+# ---------------------------------------------------------------------------------------- intervals
 
 
 def has_interval(rows: Mapping[str, Float[np.ndarray, "runs ..."]]) -> bool:
@@ -147,22 +167,30 @@ def has_interval(rows: Mapping[str, Float[np.ndarray, "runs ..."]]) -> bool:
     return all(len(x) >= FEWEST_RUNS for x in rows.values())
 
 
-def interval(drawn: Float[np.ndarray, "B *k"]) -> tuple[Float[np.ndarray, "*k"], Float[np.ndarray, "*k"]]:
+def interval(
+    drawn: Float[np.ndarray, "B *k"],
+) -> tuple[Float[np.ndarray, "*k"], Float[np.ndarray, "*k"]]:
     """The percentile interval of bootstrap samples."""
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     return low, high
 
 
 def overlap(a: Estimate, b: Estimate) -> bool:
-    """Whether two intervals have a point in common; without intervals nothing is known, and the answer is no."""
+    """Whether two intervals have a point in common; without intervals nothing is known, and the
+    answer is no.
+    """
     return a.low <= b.high and b.low <= a.high
 
 
 def is_significant(improvement: Estimate) -> bool:
-    """Whether X improves upon Y: P(X > Y) is above 0.5 and its interval does not contain 0.5 (the paper's Figure 2)."""
+    """Whether X improves upon Y: P(X > Y) is above 0.5 and its interval does not contain 0.5 (the
+    paper's Figure 2).
+    """
     return improvement.value > 0.5 and improvement.low > 0.5
 
 
 def _weights(num: int, rng: np.random.Generator, num_resamples: int) -> Float[np.ndarray, "B num"]:
-    """How often each of the runs is drawn, over their number: with these, a resampled mean is a product."""
+    """How often each of the runs is drawn, over their number: with these, a resampled mean is a
+    product.
+    """
     return rng.multinomial(num, np.full(num, 1 / num), size=num_resamples) / num

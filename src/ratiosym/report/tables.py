@@ -1,4 +1,6 @@
-"""Tables of a study, as data and as LaTeX and Markdown: Table 1, probabilities of improvement, returns by task."""
+"""Tables of a study, as data and as LaTeX and Markdown: Table 1, probabilities of improvement,
+returns by task.
+"""
 
 import math
 from collections.abc import Callable
@@ -43,7 +45,9 @@ class Table:
 def make_tables(analysis: Analysis) -> list[Table]:
     """All tables of a study."""
     tables = [scores_table(analysis), tasks_table(analysis)]
-    return [tables[0], improvement_table(analysis), tables[1]] if len(analysis.titles) > 1 else tables
+    return (
+        [tables[0], improvement_table(analysis), tables[1]] if len(analysis.titles) > 1 else tables
+    )
 
 
 def scores_table(analysis: Analysis) -> Table:
@@ -64,8 +68,10 @@ def scores_table(analysis: Analysis) -> Table:
         for suite in sorted(analysis.suites.values(), key=lambda s: s.title.lower())
     )
     about = (
-        "Interquartile mean (IQM) of the absolute metric, normalised per task between the least and the largest "
-        "return, over runs and tasks of an environment, with 95% stratified bootstrap intervals. Bold: the highest. "
+        "Interquartile mean (IQM) of the absolute metric, normalised per task between the least "
+        "and the largest "
+        "return, over runs and tasks of an environment, with 95% stratified bootstrap intervals. "
+        "Bold: the highest. "
         "*: the interval overlaps that of the highest."
     )
     return Table("table1", "Scores by environment", about, "Environment", columns, rows)
@@ -74,7 +80,9 @@ def scores_table(analysis: Analysis) -> Table:
 def improvement_table(analysis: Analysis) -> Table:
     """How likely the reference is better than each of the others (the insets of Figure 2)."""
     reference = analysis.titles[analysis.reference]
-    columns = {label: title for label, title in analysis.titles.items() if label != analysis.reference}
+    columns = {
+        label: title for label, title in analysis.titles.items() if label != analysis.reference
+    }
 
     def cell(suite: SuiteNumbers, label: str) -> Cell:
         found = suite.improvement.get(label)
@@ -85,10 +93,19 @@ def improvement_table(analysis: Analysis) -> Table:
         suites.append(analysis.overall)
     rows = tuple(Row(s.title, s.name, tuple(cell(s, label) for label in columns)) for s in suites)
     about = (
-        f"Probability that a run of {reference} is better than a run of the other algorithm, on a task drawn at "
-        f"random, with 95% stratified bootstrap intervals. Bold: above 0.5, and the interval does not contain 0.5."
+        f"Probability that a run of {reference} is better than a run of the other algorithm, on a "
+        f"task drawn at "
+        f"random, with 95% stratified bootstrap intervals. Bold: above 0.5, and the interval does "
+        f"not contain 0.5."
     )
-    return Table("improvement", f"Probability that {reference} improves on", about, "Environment", columns, rows)
+    return Table(
+        "improvement",
+        f"Probability that {reference} improves on",
+        about,
+        "Environment",
+        columns,
+        rows,
+    )
 
 
 def tasks_table(analysis: Analysis) -> Table:
@@ -98,23 +115,30 @@ def tasks_table(analysis: Analysis) -> Table:
         return Cell() if found is None else make_cell(found, "{:.4g}".format)
 
     rows = tuple(
-        Row(task.name, task.suite, tuple(cell(task.absolute.get(label)) for label in analysis.titles))
+        Row(
+            task.name,
+            task.suite,
+            tuple(cell(task.absolute.get(label)) for label in analysis.titles),
+        )
         for task in analysis.tasks.values()
     )
     about = (
-        "Mean over runs of the absolute metric (the return of the best parameters in fresh episodes), as it is, with "
+        "Mean over runs of the absolute metric (the return of the best parameters in fresh "
+        "episodes), as it is, with "
         "95% bootstrap intervals."
     )
     return Table("tasks", "Returns by task", about, "Task", dict(analysis.titles), rows)
 
 
-def make_cell(estimate: Estimate, form: Callable[[float], str], is_bold: bool = False, has_star: bool = False) -> Cell:
+def make_cell(
+    estimate: Estimate, form: Callable[[float], str], is_bold: bool = False, has_star: bool = False
+) -> Cell:
     """An estimate in words and digits."""
     interval = f"{form(estimate.low)}, {form(estimate.high)}" if estimate.has_interval else ""
     return Cell(form(estimate.value), interval, is_bold, has_star, estimate.value)
 
 
-# --------------------------------------------------------------------------------------------------------- formats
+# ------------------------------------------------------------------------------------------ formats
 
 
 def to_markdown(table: Table, notes: tuple[str, ...] = ()) -> str:
@@ -122,13 +146,19 @@ def to_markdown(table: Table, notes: tuple[str, ...] = ()) -> str:
 
     def text(cell: Cell) -> str:
         value = f"**{cell.text}**" if cell.is_bold else cell.text
-        return value + ("\\*" if cell.has_star else "") + (f" ({cell.interval})" if cell.interval else "")
+        return (
+            value
+            + ("\\*" if cell.has_star else "")
+            + (f" ({cell.interval})" if cell.interval else "")
+        )
 
     head = [table.corner, *table.columns.values()]
     lines = [head, ["---", *("---:" for _ in table.columns)]]
     lines += [[row.name, *map(text, row.cells)] for row in table.rows]
     below = "".join(f"\n- {note}" for note in notes)
-    body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    body = "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
     return f"**{table.title}**\n\n{body}\n\n{table.about}\n{below}".rstrip() + "\n"
 
 
@@ -144,7 +174,10 @@ def to_latex(table: Table, notes: tuple[str, ...] = ()) -> str:
 
     comments = "".join(f"% {note}\n" for note in notes)
     head = " & ".join(escape(x) for x in (table.corner, *table.columns.values()))
-    body = "\n".join(" " * 8 + " & ".join([escape(row.name), *map(text, row.cells)]) + r" \\" for row in table.rows)
+    body = "\n".join(
+        " " * 8 + " & ".join([escape(row.name), *map(text, row.cells)]) + r" \\"
+        for row in table.rows
+    )
     return (
         f"{comments}"
         "\\begin{table}[t]  % needs booktabs\n"

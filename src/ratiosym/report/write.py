@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-from ratiosym.experiments.records import write_whole
+from ratiosym.errors import InputError
 from ratiosym.report.analysis import Analysis, analyse
 from ratiosym.report.export import to_csv, to_marl_eval
 from ratiosym.report.page import make_page
 from ratiosym.report.paper import draw_paper
 from ratiosym.report.results import load
 from ratiosym.report.tables import make_tables, to_latex, to_markdown
-from ratiosym.types import InputError
+from ratiosym.runs.files import write_whole
 
 
 def write_report(
@@ -18,7 +18,8 @@ def write_report(
 ) -> tuple[Analysis, list[Path]]:
     """Report on the study in a directory; the numbers, and the files: the page first.
 
-    ``page`` is report.html in the study's directory unless given. The same study and seed give the same bytes.
+    ``page`` is report.html in the study's directory unless given. The same study and seed give the
+    same bytes.
     """
     page = Path(page) if page is not None else Path(directory) / "report.html"
     if page.suffix not in (".html", ".htm"):
@@ -30,7 +31,9 @@ def write_report(
         files = write_files(analysis, page.with_name(f"{page.stem}-files"))
         write_whole(page, make_page(analysis, page, files))
     except OSError as error:
-        raise InputError(f"'{page}' cannot be written ({error.strerror}). Choose another --out.") from None
+        raise InputError(
+            f"'{page}' cannot be written ({error.strerror}). Choose another --out."
+        ) from None
     return analysis, [page, *files]
 
 

@@ -1,4 +1,6 @@
-"""The flight model written a second time, in NumPy and float64: forces from the design's formulas, RK4 in time."""
+"""The flight model written a second time, in NumPy and float64: forces from the design's formulas,
+RK4 in time.
+"""
 
 import numpy as np
 
@@ -19,7 +21,12 @@ def lift_coefficient(a):
 def drag_coefficient(a, mach):
     s = 1 / (1 + np.exp(-40 * (np.abs(a) - 25 * RAD)))
     x = np.clip((mach - 0.8) / 0.3, 0, 1)
-    return 0.020 + (1 - s) * 0.14 * (3.6 * a) ** 2 + s * 2.4 * np.sin(a) ** 2 + 0.023 * (3 * x**2 - 2 * x**3)
+    return (
+        0.020
+        + (1 - s) * 0.14 * (3.6 * a) ** 2
+        + s * 2.4 * np.sin(a) ** 2
+        + 0.023 * (3 * x**2 - 2 * x**3)
+    )
 
 
 def forces(h, V, a, throttle):
@@ -57,7 +64,9 @@ def rk4(state, aileron, elevator, throttle, time, dt):
         k2 = derivative(moved(state, k1, dt / 2), *controls[1])
         k3 = derivative(moved(state, k2, dt / 2), *controls[1])
         k4 = derivative(moved(state, k3, dt), *controls[2])
-        slope = tuple((a + 2 * b + 2 * c + d) / 6 for a, b, c, d in zip(k1, k2, k3, k4, strict=True))
+        slope = tuple(
+            (a + 2 * b + 2 * c + d) / 6 for a, b, c, d in zip(k1, k2, k3, k4, strict=True)
+        )
         state = moved(state, slope, dt)
     return state
 

@@ -43,20 +43,30 @@ def watch_2v2():
 
 
 def scene(places, courses, banks=None, speed=225.0, skill=0.0):
-    """Level and trimmed aircraft, ours first: places [N, 3], courses in degrees from east, banks to the right."""
+    """Level and trimmed aircraft, ours first: places [N, 3], courses in degrees from east, banks to
+    the right.
+    """
     places, courses = np.asarray(places, np.float32), np.radians(np.asarray(courses, np.float32))
     num = len(places)
-    banks = np.zeros(num, np.float32) if banks is None else np.radians(np.asarray(banks, np.float32))
+    banks = (
+        np.zeros(num, np.float32) if banks is None else np.radians(np.asarray(banks, np.float32))
+    )
     zero, one = np.zeros(num, np.float32), np.ones(num, np.float32)
     vh = np.stack([np.cos(courses), np.sin(courses), zero], -1)
     right = np.stack([np.sin(courses), -np.cos(courses), zero], -1)
     lift = np.cos(banks)[:, None] * np.array([[0, 0, 1.0]]) + np.sin(banks)[:, None] * right
-    alpha, throttle = trim(ENV.config, ENV.config.airframes[0], jnp.asarray(places[:, 2]), jnp.asarray(one * speed))
-    flight = Flight(*(jnp.asarray(x, jnp.float32) for x in (places, speed * vh, lift, alpha, throttle)))
+    alpha, throttle = trim(
+        ENV.config, ENV.config.airframes[0], jnp.asarray(places[:, 2]), jnp.asarray(one * speed)
+    )
+    flight = Flight(
+        *(jnp.asarray(x, jnp.float32) for x in (places, speed * vh, lift, alpha, throttle))
+    )
     n = num // 2
     locks = Locks(jnp.full((2, n), -1, jnp.int32), jnp.zeros((2, n)))
     skills = jnp.full(n, skill, jnp.float32)
-    return AeroState(flight, jnp.ones(num), jnp.zeros(num, jnp.int32), locks, skills, jnp.zeros((), jnp.int32))
+    return AeroState(
+        flight, jnp.ones(num), jnp.zeros(num, jnp.int32), locks, skills, jnp.zeros((), jnp.int32)
+    )
 
 
 def hands_off(state):

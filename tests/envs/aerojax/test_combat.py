@@ -5,7 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ratiosym.envs.aerojax.combat import COLLIDED, CRASHED, LEFT, SHOT, Locks, collides, damage, update_locks
+from ratiosym.envs.aerojax.combat import (
+    COLLIDED,
+    CRASHED,
+    LEFT,
+    SHOT,
+    Locks,
+    collides,
+    damage,
+    update_locks,
+)
 from ratiosym.envs.aerojax.vectors import Vec
 from tests.envs.aerojax.scenes import ENV, FAR, hands_off, scene, step_2v2
 
@@ -24,7 +33,9 @@ def play(state, num_steps, action=None):
 
 
 def tail_chase(distance):
-    return scene([[0, 0, 5000], [0, FAR, 5000], [distance, 0, 5000], [0, -FAR, 5000]], [0, 180, 0, 180])
+    return scene(
+        [[0, 0, 5000], [0, FAR, 5000], [distance, 0, 5000], [0, -FAR, 5000]], [0, 180, 0, 180]
+    )
 
 
 def test_a_tail_chase_at_400_m_kills_in_1_8_seconds():
@@ -47,11 +58,15 @@ def test_far_shots_do_less():
         np.testing.assert_allclose(loss, [[0, 0], [0.2 * effect, 0]], atol=1e-6)
 
 
-@pytest.mark.parametrize(("time", "rate"), [(0.0, 0.0), (0.4, 0.0), (0.8, 0.5), (1.2, 1.0), (9.0, 1.0)])
+@pytest.mark.parametrize(
+    ("time", "rate"), [(0.0, 0.0), (0.4, 0.0), (0.8, 0.5), (1.2, 1.0), (9.0, 1.0)]
+)
 def test_damage_ramps_up_with_the_lock(time, rate):
     locks = Locks(jnp.array([[1, 1], [-1, -1]], jnp.int32), jnp.array([[time, time], [0.0, 0.0]]))
     loss = damage(CONFIG, locks, jnp.full((2, 2, 2), 300.0))
-    np.testing.assert_allclose(loss, [[0, 0], [0, 2 * 0.2 * rate]], atol=1e-6)  # two shooters add up
+    np.testing.assert_allclose(
+        loss, [[0, 0], [0, 2 * 0.2 * rate]], atol=1e-6
+    )  # two shooters add up
 
 
 def test_locks_hold_switch_and_drop():
@@ -73,7 +88,9 @@ def test_locks_hold_switch_and_drop():
 
 
 def test_head_on_both_can_die_at_once():
-    state = scene([[0, 0, 5000], [0, FAR, 5000], [700, 30, 5000], [0, -FAR, 5000]], [0, 180, 180, 180])
+    state = scene(
+        [[0, 0, 5000], [0, FAR, 5000], [700, 30, 5000], [0, -FAR, 5000]], [0, 180, 180, 180]
+    )
     state = state._replace(
         health=jnp.array([0.05, 1.0, 0.05, 1.0]),
         locks=Locks(jnp.array([[0, -1], [0, -1]], jnp.int32), jnp.array([[2.0, 0.0], [2.0, 0.0]])),
@@ -92,7 +109,9 @@ def test_there_is_no_friendly_fire():
 
 @pytest.mark.parametrize(("miss", "expected"), [(15.0, True), (25.0, False)])
 def test_collisions_are_swept(miss, expected):
-    """Two at 500 m/s head-on are 100 m apart before and after a fifth of a second: what counts is between."""
+    """Two at 500 m/s head-on are 100 m apart before and after a fifth of a second: what counts is
+    between.
+    """
     before = jnp.array([[-50.0, 0, 0], [50.0, miss, 0], [0.0, 5000, 0]])
     after = jnp.array([[50.0, 0, 0], [-50.0, miss, 0], [0.0, 5000, 0]])
     found = collides(CONFIG, Vec.of(before), Vec.of(after), jnp.ones(3, bool))
@@ -102,7 +121,11 @@ def test_collisions_are_swept(miss, expected):
 
 
 def test_colliding_kills_both_and_is_no_kill():
-    state = scene([[-50, 0, 5000], [0, FAR, 5000], [50, 10, 5000], [0, -FAR, 5000]], [0, 180, 180, 180], speed=250.0)
+    state = scene(
+        [[-50, 0, 5000], [0, FAR, 5000], [50, 10, 5000], [0, -FAR, 5000]],
+        [0, 180, 180, 180],
+        speed=250.0,
+    )
     states, steps = play(state, 1)
     np.testing.assert_array_equal(states[-1].fate, [COLLIDED, 0, COLLIDED, 0])
     np.testing.assert_allclose(steps[0].reward, -0.25)
@@ -132,7 +155,9 @@ def test_ground_wall_and_ceiling_kill(place, velocity, fate, metric):
     states, steps = play(state, 3)
     assert states[1].fate[0] == fate
     np.testing.assert_array_equal(states[1].flight.position, states[1].flight.position)
-    np.testing.assert_array_equal(states[1].flight.position[0], states[3].flight.position[0])  # the dead stay
+    np.testing.assert_array_equal(
+        states[1].flight.position[0], states[3].flight.position[0]
+    )  # the dead stay
     np.testing.assert_allclose([float(s.reward[0]) for s in steps], [-0.25, 0, 0])
     assert float(steps[0].metrics[metric]) == 1
 
@@ -152,7 +177,9 @@ def test_the_last_one_flying_wins():
 
 
 def test_the_clock_is_an_end_where_the_win_is_judged():
-    state = tail_chase(3000.0)._replace(time=jnp.array(499, jnp.int32), fate=jnp.array([0, 0, 0, 1], jnp.int32))
+    state = tail_chase(3000.0)._replace(
+        time=jnp.array(499, jnp.int32), fate=jnp.array([0, 0, 0, 1], jnp.int32)
+    )
     _, steps = play(state, 1)
     assert bool(steps[0].terminated)
     np.testing.assert_allclose(steps[0].reward, 1.0)

@@ -1,6 +1,8 @@
-"""The aircraft flies as the equations say: energy, trim, turns, glide, stall, against balances solved by themselves.
+"""The aircraft flies as the equations say: energy, trim, turns, glide, stall, against balances
+solved by themselves.
 
-All simulations but the last tests' run in float64 and share one compiled program: 64 aircraft, 600 substeps.
+All simulations but the last tests' run in float64 and share one compiled program: 64 aircraft, 600
+substeps.
 """
 
 from dataclasses import replace
@@ -12,13 +14,25 @@ import numpy as np
 import pytest
 
 from ratiosym.envs.aerojax.config import GRAVITY, Airframe, Config
-from ratiosym.envs.aerojax.dynamics import Controls, Flight, alpha_limits, angles, axes, fleet, fly, substep, trim
+from ratiosym.envs.aerojax.dynamics import (
+    Controls,
+    Flight,
+    alpha_limits,
+    angles,
+    axes,
+    fleet,
+    fly,
+    substep,
+    trim,
+)
 from tests.envs.aerojax import oracle
 from tests.envs.aerojax.oracle import RAD
 
 NUM, LONG = 64, 600
 CONFIG, FIGHTER = Config(), Airframe()
-NO_FORCES = replace(FIGHTER, thrust=0.0, drag=0.0, induced_drag=0.0, wave_drag=0.0, stalled_drag=0.0)
+NO_FORCES = replace(
+    FIGHTER, thrust=0.0, drag=0.0, induced_drag=0.0, wave_drag=0.0, stalled_drag=0.0
+)
 
 
 @lru_cache(maxsize=2)
@@ -39,10 +53,13 @@ def simulate(flight, aileron=0.0, elevator=0.0, throttle=None, dt=0.1, frame=FIG
     throttle = flight.throttle if throttle is None else throttle
     with jax.enable_x64(True):
         controls = [
-            jnp.asarray(np.broadcast_to(np.asarray(c, float), (LONG, NUM))) for c in (aileron, elevator, throttle)
+            jnp.asarray(np.broadcast_to(np.asarray(c, float), (LONG, NUM)))
+            for c in (aileron, elevator, throttle)
         ]
         flight = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), flight)
-        return jax.tree.map(np.asarray, program(frame)(flight, *controls, jnp.asarray(dt, jnp.float64)))
+        return jax.tree.map(
+            np.asarray, program(frame)(flight, *controls, jnp.asarray(dt, jnp.float64))
+        )
 
 
 def start(V, h=5000.0, alpha=0.0, throttle=0.0, gamma=0.0, bank=0.0):
@@ -55,7 +72,9 @@ def start(V, h=5000.0, alpha=0.0, throttle=0.0, gamma=0.0, bank=0.0):
     top = np.stack([zero, -np.sin(gamma), np.cos(gamma)], -1)
     right = np.cross(vh, top)
     lift = np.cos(bank)[:, None] * top + np.sin(bank)[:, None] * right
-    return Flight(np.stack([zero, zero, h], -1), V[:, None] * vh, lift, alpha.copy(), throttle.copy())
+    return Flight(
+        np.stack([zero, zero, h], -1), V[:, None] * vh, lift, alpha.copy(), throttle.copy()
+    )
 
 
 def energy(flight):
@@ -84,7 +103,9 @@ def test_energy_changes_at_the_rate_of_the_excess_power():
     flights = simulate(first, aileron, elevator, throttle)
 
     def power(flight):
-        _, D, T = oracle.forces(flight.position[..., 2], speed(flight), flight.alpha, flight.throttle)
+        _, D, T = oracle.forces(
+            flight.position[..., 2], speed(flight), flight.alpha, flight.throttle
+        )
         return speed(flight) * (T * np.cos(flight.alpha) - D) / oracle.MASS
 
     gained = (energy(flights)[299] - energy(flights)[0]) / (299 * 0.1)
@@ -97,7 +118,9 @@ def test_energy_changes_at_the_rate_of_the_excess_power():
 def test_trim_holds_for_thirty_seconds_hands_off():
     h, V = np.linspace(1000, 9000, NUM), np.linspace(160, 260, NUM)
     with jax.enable_x64(True):
-        alpha, throttle = (np.asarray(x) for x in trim(CONFIG, FIGHTER, jnp.asarray(h), jnp.asarray(V)))
+        alpha, throttle = (
+            np.asarray(x) for x in trim(CONFIG, FIGHTER, jnp.asarray(h), jnp.asarray(V))
+        )
     assert (throttle < 1).all()
     flights = simulate(start(V, h, alpha, throttle))
     assert np.abs(flights.position[:300, :, 2] - h).max() < 0.5
@@ -112,7 +135,9 @@ def test_level_turns_have_the_rate_of_their_load_factor():
     n = 1.1 + (0.98 * most - 1.1) * np.tile([0.2, 0.5, 0.8, 1.0], NUM // 4)
     throttle = np.full(NUM, 0.5)
     for _ in range(30):  # angle of attack and throttle that hold load and speed
-        alpha = np.array([oracle.alpha_for_load(5000.0, *x) for x in zip(V, n, throttle, strict=True)])
+        alpha = np.array(
+            [oracle.alpha_for_load(5000.0, *x) for x in zip(V, n, throttle, strict=True)]
+        )
         _, D, T = oracle.forces(5000.0, V, alpha, 1.0)
         throttle = D / (T * np.cos(alpha))
     assert (throttle <= 1).all()
@@ -125,7 +150,8 @@ def test_level_turns_have_the_rate_of_their_load_factor():
 
 
 @pytest.mark.parametrize(
-    ("height", "corner", "corner_rate", "V", "rate"), [(5000.0, 251, 20.0, 178, 13.3), (0.0, 192, 26.2, 163, 21.6)]
+    ("height", "corner", "corner_rate", "V", "rate"),
+    [(5000.0, 251, 20.0, 178, 13.3), (0.0, 192, 26.2, 163, 21.6)],
 )
 def test_corner_speed_and_sustained_turn(height, corner, corner_rate, V, rate):
     found = oracle.best_sustained(height)
@@ -140,7 +166,9 @@ def test_corner_speed_and_sustained_turn(height, corner, corner_rate, V, rate):
     # The corner: the slowest speed at which the limiter's 9 g are there.
     speeds = np.linspace(150, 330, 1801)
     pressure = oracle.density(height) * speeds**2 / 2
-    _, high = alpha_limits(CONFIG, FIGHTER, jnp.asarray(pressure, jnp.float32), jnp.zeros(len(speeds)))
+    _, high = alpha_limits(
+        CONFIG, FIGHTER, jnp.asarray(pressure, jnp.float32), jnp.zeros(len(speeds))
+    )
     high = np.minimum(np.asarray(high, float), oracle.MOST_LIFT_ALPHA)
     load = oracle.forces(height, speeds, high, 0.0)[0] / (oracle.MASS * GRAVITY)
     assert load.max() < 9.001
@@ -153,8 +181,12 @@ def test_corner_speed_and_sustained_turn(height, corner, corner_rate, V, rate):
 def test_a_hard_pull_stops_at_nine_g_and_a_push_at_minus_three():
     V = np.linspace(120, 420, NUM)
     pull = np.where(np.arange(NUM) % 2 == 0, 1.0, -1.0)
-    flights = simulate(start(V, 6000.0, bank=np.where(pull > 0, 80 * RAD, 0.0)), 0.0, pull[None], 1.0)
-    L, _, T = oracle.forces(flights.position[:60, :, 2], speed(flights)[:60], flights.alpha[:60], 1.0)
+    flights = simulate(
+        start(V, 6000.0, bank=np.where(pull > 0, 80 * RAD, 0.0)), 0.0, pull[None], 1.0
+    )
+    L, _, T = oracle.forces(
+        flights.position[:60, :, 2], speed(flights)[:60], flights.alpha[:60], 1.0
+    )
     load = (L + T * np.sin(flights.alpha[:60])) / (oracle.MASS * GRAVITY)
     assert load.max() < 9.0 * 1.02  # the limit lags by a substep
     assert load.max() > 8.9
@@ -187,7 +219,9 @@ def test_best_glide():
 
 
 def test_stall():
-    """At 84 m/s (5 km, no thrust) the wing just carries the weight; slower, full elevator cannot hold it."""
+    """At 84 m/s (5 km, no thrust) the wing just carries the weight; slower, full elevator cannot
+    hold it.
+    """
     V = oracle.stall_speed(5000.0)
     assert abs(V - 84) < 0.5
     speeds = np.where(np.arange(NUM) < 32, 0.97 * V, 1.05 * V)
@@ -220,7 +254,9 @@ def test_induced_drag_grows_with_the_square_of_lift():
 
 
 def test_loops_and_a_zoom_through_rest_stay_finite():
-    """Straight up until they stop and fall; half of them pull all the way, from upright loops to tumbling."""
+    """Straight up until they stop and fall; half of them pull all the way, from upright loops to
+    tumbling.
+    """
     gamma = np.where(np.arange(NUM) < 32, 90 * RAD, np.linspace(0, 89, NUM) * RAD)
     V = np.tile([40.0, 80.0, 200.0, 300.0], NUM // 4)
     pull = np.where(np.arange(NUM) % 8 < 4, 0.0, 1.0)
@@ -255,7 +291,9 @@ def test_the_integrator_converges_to_runge_kutta_in_second_order():
     controls = smooth_controls()
     first = start(250.0, 5000.0, 6 * RAD)
     time = 5.0
-    p, v, lh, a = oracle.rk4((first.position, first.velocity, first.lift, first.alpha), *controls, time, 0.01)
+    p, v, lh, a = oracle.rk4(
+        (first.position, first.velocity, first.lift, first.alpha), *controls, time, 0.01
+    )
     errors = []
     for dt in (0.2, 0.1, 0.05, 0.025):
         middles = (np.arange(LONG) + 0.5) * dt
@@ -313,17 +351,29 @@ def test_extreme_states_stay_finite_in_float32():
     lift /= np.linalg.norm(lift, axis=-1, keepdims=True)
     V = 10 ** rng.uniform(-4, 3, num)
     V[:50] = 0.0
-    place = np.stack([*rng.uniform(-1e4, 1e4, (2, num)), rng.choice([-100.0, 0.0, 6000.0, 12e3, 20e3], num)], -1)
-    flight = Flight(place, V[:, None] * direction, lift, rng.uniform(-0.2, 0.5, num), rng.uniform(0, 1, num))
+    place = np.stack(
+        [*rng.uniform(-1e4, 1e4, (2, num)), rng.choice([-100.0, 0.0, 6000.0, 12e3, 20e3], num)], -1
+    )
+    flight = Flight(
+        place, V[:, None] * direction, lift, rng.uniform(-0.2, 0.5, num), rng.uniform(0, 1, num)
+    )
     flight = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), flight)
-    controls = Controls(*(jnp.asarray(rng.choice([-1.0, 0.0, 1.0], num), jnp.float32) for _ in range(2)), jnp.ones(num))
+    controls = Controls(
+        *(jnp.asarray(rng.choice([-1.0, 0.0, 1.0], num), jnp.float32) for _ in range(2)),
+        jnp.ones(num),
+    )
     step = jax.jit(partial(fly, CONFIG, FIGHTER))
     for _ in range(20):
         flight = step(flight, controls)
     for leaf in flight:
         assert np.isfinite(leaf).all()
     np.testing.assert_allclose(np.linalg.norm(flight.lift, axis=-1), 1, atol=1e-5)
-    assert np.abs(np.sum(np.asarray(flight.lift * flight.velocity), -1) / np.maximum(speed(flight), 1.0)).max() < 1e-3
+    assert (
+        np.abs(
+            np.sum(np.asarray(flight.lift * flight.velocity), -1) / np.maximum(speed(flight), 1.0)
+        ).max()
+        < 1e-3
+    )
 
 
 def test_types_differ_and_mix():

@@ -1,4 +1,6 @@
-"""The environment as a whole: symmetry, rewards against the event log, determinism, robustness, starts."""
+"""The environment as a whole: symmetry, rewards against the event log, determinism, robustness,
+starts.
+"""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -13,7 +15,7 @@ from ratiosym.envs.aerojax.config import PRESETS, Config
 from ratiosym.envs.aerojax.env import METRICS, AeroJax, dogfight
 from ratiosym.envs.protocol import check_env
 from ratiosym.envs.teams import teams_of
-from ratiosym.types import InputError
+from ratiosym.errors import InputError
 from tests.envs.aerojax.scenes import ENV, reset_2v2, step_2v2
 
 NUM, LENGTH = 256, 500
@@ -29,11 +31,22 @@ def batch():
     def run(states, keys, actions, is_scripted):
         def body(state, inputs):
             key, action = inputs
-            script = jax.vmap(lambda s: ENV.script(s, jnp.zeros((2, 3)), jnp.ones(2), is_ally=True))(state)
+            script = jax.vmap(
+                lambda s: ENV.script(s, jnp.zeros((2, 3)), jnp.ones(2), is_ally=True)
+            )(state)
             action = jnp.where(is_scripted, script, action)
             state, step = jax.vmap(ENV.step)(key, state, action)
-            finite = jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((state.flight, step))]).all()
-            return state, (state.fate, state.flight.position, step.reward, step.terminated, finite, state.health)
+            finite = jnp.stack(
+                [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((state.flight, step))]
+            ).all()
+            return state, (
+                state.fate,
+                state.flight.position,
+                step.reward,
+                step.terminated,
+                finite,
+                state.health,
+            )
 
         return jax.lax.scan(body, states, (keys, actions))
 
@@ -66,7 +79,9 @@ def test_a_million_random_and_bang_bang_aircraft_steps_stay_finite_and_pay_what_
         kills = (dies[..., 2:] & (fates[..., 2:] == SHOT)).sum(-1)
         alive = (fates == 0).reshape(LENGTH, NUM, 2, 2).sum(-1)
         is_end = (alive == 0).any(-1) | (np.arange(LENGTH) == LENGTH - 1)[:, None]
-        expected = 0.5 * kills - 0.25 * dies[..., :2].sum(-1) + (is_end & (alive[..., 0] > alive[..., 1]))
+        expected = (
+            0.5 * kills - 0.25 * dies[..., :2].sum(-1) + (is_end & (alive[..., 0] > alive[..., 1]))
+        )
         np.testing.assert_array_equal(ends, is_end)
         np.testing.assert_allclose(rewards, np.stack([expected] * 2, -1), atol=1e-6)
         assert kills.sum() > 0
@@ -82,9 +97,13 @@ def half_turned_swap(state):
 
     turn = jnp.array([-1.0, -1.0, 1.0])[None, None]
     flight = jax.tree.map(swap, state.flight)
-    flight = flight._replace(position=flight.position * turn, velocity=flight.velocity * turn, lift=flight.lift * turn)
+    flight = flight._replace(
+        position=flight.position * turn, velocity=flight.velocity * turn, lift=flight.lift * turn
+    )
     locks = Locks(state.locks.target[:, ::-1], state.locks.time[:, ::-1])
-    return state._replace(flight=flight, health=swap(state.health), fate=swap(state.fate), locks=locks)
+    return state._replace(
+        flight=flight, health=swap(state.health), fate=swap(state.fate), locks=locks
+    )
 
 
 def test_swapping_the_teams_swaps_the_fates():
@@ -97,7 +116,8 @@ def test_swapping_the_teams_swaps_the_fates():
     fates, swapped = np.asarray(fates), np.asarray(swapped)[..., [2, 3, 0, 1]]
     places = np.asarray(places)
     moved = np.asarray(moved)[:, :, [2, 3, 0, 1]] * np.array([-1, -1, 1])
-    # Rounding grows: a minute of combat is chaotic. Half a minute agrees nearly always, the first seconds always.
+    # Rounding grows: a minute of combat is chaotic. Half a minute agrees nearly always, the first
+    # seconds always.
     np.testing.assert_allclose(places[50], moved[50], atol=1.0)
     assert (fates[150] == swapped[150]).all(axis=-1).mean() > 0.95
     assert (fates[150] != 0).any(axis=-1).mean() > 0.2  # there was something to swap
@@ -107,7 +127,9 @@ def test_an_episode_is_a_function_of_its_key(key):
     state, observation = reset_2v2()(key)
     again, same = reset_2v2()(key)
     other, _ = reset_2v2()(jax.random.key(1))
-    for one, two in zip(jax.tree.leaves((state, observation)), jax.tree.leaves((again, same)), strict=True):
+    for one, two in zip(
+        jax.tree.leaves((state, observation)), jax.tree.leaves((again, same)), strict=True
+    ):
         np.testing.assert_array_equal(one, two)
     assert not np.array_equal(state.flight.position, other.flight.position)
     action = jnp.full((2, 3), 0.5)
@@ -126,13 +148,17 @@ def test_a_batch_is_a_loop(key):
         state = jax.tree.map(lambda leaf, index=index: leaf[index], states)
         for step in range(3):
             state, _ = step_2v2()(keys[step, index], state, action[step, index])
-            np.testing.assert_allclose(state.flight.position, places[step, index], rtol=1e-5, atol=0.01)
+            np.testing.assert_allclose(
+                state.flight.position, places[step, index], rtol=1e-5, atol=0.01
+            )
             np.testing.assert_array_equal(state.fate, fates[step, index])
             np.testing.assert_allclose(state.health, health[step, index], atol=1e-5)
 
 
 def test_starts_are_the_stated_mixture():
-    """Half head-on 6 km apart, a quarter with either team behind; heights, speeds and courses as stated."""
+    """Half head-on 6 km apart, a quarter with either team behind; heights, speeds and courses as
+    stated.
+    """
     states, _ = starts()
     places, velocities = np.asarray(states.flight.position), np.asarray(states.flight.velocity)
     ours, theirs = places[:, :2].mean(1), places[:, 2:].mean(1)
@@ -192,7 +218,9 @@ def test_mixed_types_and_presets_keep_the_contract(key):
 
 
 def test_memory_grows_with_the_number_of_environments_and_no_faster():
-    """What the compiled step needs for 256 environments is at most four times that for 64, and a little."""
+    """What the compiled step needs for 256 environments is at most four times that for 64, and a
+    little.
+    """
 
     def num_bytes(num_envs):
         def step(keys, state, action):

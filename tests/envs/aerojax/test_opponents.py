@@ -16,7 +16,9 @@ NUM = 256
 
 @pytest.fixture(scope="module")
 def results():
-    """Everyone against L4 in 2v2, and one match against random opponents of the task's own skills."""
+    """Everyone against L4 in 2v2, and one match against random opponents of the task's own
+    skills.
+    """
     return dict(zip(ENTRANTS, matches(ENV, [(name, "L4") for name in ENTRANTS], NUM), strict=True))
 
 
@@ -37,7 +39,9 @@ def test_equals_are_even(results):
 
 def test_pilots_seldom_kill_themselves(results):
     for name in LEVELS:
-        assert self_inflicted(results[name], 2) < 0.02, name  # the slow test asks for 0.5% of many more
+        assert self_inflicted(results[name], 2) < 0.02, (
+            name
+        )  # the slow test asks for 0.5% of many more
 
 
 def test_random_play_scores_with_the_tasks_starts():
@@ -51,12 +55,16 @@ def test_random_play_scores_with_the_tasks_starts():
 
 def test_a_straight_pilot_flies_straight_until_the_wall(key):
     """It holds course and height, turns before the wall, and goes on."""
-    state = scene([[0, 0, 5000], [0, 2000, 5000], [0, -2000, 5500], [0, -4000, 5500]], [180, 180, 0, 0])
+    state = scene(
+        [[0, 0, 5000], [0, 2000, 5000], [0, -2000, 5500], [0, -4000, 5500]], [180, 180, 0, 0]
+    )
     act = jax.jit(lambda k, s: act_of(get_team(ENV, "straight").act, k, s))
     for step in range(300):
         state, _ = step_2v2()(key, state, act(key, state))
         if step == 50:
-            np.testing.assert_allclose(state.flight.position[:, 2], [5000, 5000, 5500, 5500], atol=10)
+            np.testing.assert_allclose(
+                state.flight.position[:, 2], [5000, 5000, 5500, 5500], atol=10
+            )
             np.testing.assert_allclose(state.flight.position[2, 1], -2000, atol=10)
     assert not np.asarray(state.fate).any()
     assert (np.linalg.norm(state.flight.position[:, :2], axis=1) < 8000).all()
@@ -68,7 +76,9 @@ def act_of(act, key, state):
 
 def test_a_script_aims_at_the_foe(key):
     """L4 from behind and to the side of a straight flyer: it turns in and shoots it down."""
-    state = scene([[0, 0, 5000], [0, 600, 5000], [1500, 900, 5200], [1500, -900, 4800]], [0, 0, 0, 0])
+    state = scene(
+        [[0, 0, 5000], [0, 600, 5000], [1500, 900, 5200], [1500, -900, 4800]], [0, 0, 0, 0]
+    )
     act = jax.jit(lambda k, s: act_of(get_team(ENV, "L4").act, k, s))
     for _ in range(500):
         state, outcome = step_2v2()(key, state, act(key, state))
@@ -87,9 +97,13 @@ def test_wilsons_interval():
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_the_ladder_of_every_task(size):
-    """2,000 episodes: the mirror even within three standard errors, the ladder monotone, losses below 0.5%."""
+    """2,000 episodes: the mirror even within three standard errors, the ladder monotone, losses
+    below 0.5%.
+    """
     env, num = dogfight(size), 2000
-    results = dict(zip(ENTRANTS, matches(env, [(name, "L4") for name in ENTRANTS], num), strict=True))
+    results = dict(
+        zip(ENTRANTS, matches(env, [(name, "L4") for name in ENTRANTS], num), strict=True)
+    )
     edge = results["L4"]["won"] - results["L4"]["lost"]
     assert abs(edge.mean()) < 3 * edge.std() / np.sqrt(num)
     wins = [results[name]["won"].mean() for name in ("L1", "L2", "L3", "L4")]

@@ -46,7 +46,9 @@ def test_pictures_follow_the_state():
 
 def test_history_leaves_trails():
     state = engagement()
-    earlier = state._replace(flight=state.flight._replace(position=state.flight.position - jnp.array([[600.0, 0, 0]])))
+    earlier = state._replace(
+        flight=state.flight._replace(position=state.flight.position - jnp.array([[600.0, 0, 0]]))
+    )
     with_trail = ENV.draw(state, history=[earlier])
     changed = (with_trail != ENV.draw(state)).any(axis=-1)
     assert 10 < changed.sum() < 0.02 * changed.size
@@ -54,7 +56,9 @@ def test_history_leaves_trails():
 
 def test_sixteen_aircraft_fit():
     places = np.random.default_rng(0).uniform(-5000, 5000, (16, 3)) + np.array([0, 0, 6000])
-    assert dogfight(8).draw(scene(places, np.arange(16) * 20.0)).shape == ENV.draw(engagement()).shape
+    assert (
+        dogfight(8).draw(scene(places, np.arange(16) * 20.0)).shape == ENV.draw(engagement()).shape
+    )
 
 
 def parse(text):
@@ -81,7 +85,9 @@ def parse(text):
 
 def test_tacview_reads_back_what_was_flown():
     first = engagement()
-    moved = first._replace(flight=first.flight._replace(position=first.flight.position + jnp.array([[45.0, 0, 0]])))
+    moved = first._replace(
+        flight=first.flight._replace(position=first.flight.position + jnp.array([[45.0, 0, 0]]))
+    )
     died = moved._replace(fate=moved.fate.at[2].set(SHOT))
     frames, removed, events = parse(acmi(ENV, [first, moved, died, died]))
     assert list(frames) == [0.0, 0.2, 0.4, 0.6]
@@ -96,7 +102,9 @@ def test_tacview_reads_back_what_was_flown():
     assert frames[0.0][2]["LockedTargetMode"] == "0"
     assert float(frames[0.0][3]["Health"]) == np.float32(0.4).round(3)
 
-    longitude, latitude, height, roll, pitch, yaw, x, y, heading = (float(v) for v in frames[0.2][2]["T"].split("|"))
+    longitude, latitude, height, roll, pitch, yaw, x, y, heading = (
+        float(v) for v in frames[0.2][2]["T"].split("|")
+    )
     np.testing.assert_allclose([x, y, height], [45.0, 1500.0, 6000.0], atol=0.01)
     np.testing.assert_allclose([longitude * 111_320, latitude * 111_320], [x, y], atol=0.05)
     assert abs(roll - 40) < 1.0  # a little less than the bank about the path

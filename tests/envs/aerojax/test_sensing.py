@@ -41,7 +41,9 @@ def test_cones_are_what_angles_say_on_100_000_attitudes(cone):
     zero = np.zeros((num, 3))
     flight = Flight(*(jnp.asarray(x, jnp.float32) for x in (zero, 200 * vh, lift, alpha, alpha)))
     body = jax.tree.map(lambda part: part[:, None], axes(flight))  # one watcher and one target each
-    bearing = bearings(body, Vec.of(jnp.zeros((num, 1, 3))), Vec.of(jnp.asarray(away[:, None], jnp.float32)))
+    bearing = bearings(
+        body, Vec.of(jnp.zeros((num, 1, 3))), Vec.of(jnp.asarray(away[:, None], jnp.float32))
+    )
     found = np.asarray(in_cone(cone, bearing))[:, 0, 0]
     assert 0.03 < expected.mean() < 0.95
     np.testing.assert_array_equal(found[is_clear], expected[is_clear])
@@ -49,7 +51,9 @@ def test_cones_are_what_angles_say_on_100_000_attitudes(cone):
 
 
 def sees(state, watcher, target, num_keys=64):
-    """How often a watcher of our team knows of another aircraft, told by the distance in its rows."""
+    """How often a watcher of our team knows of another aircraft, told by the distance in its
+    rows.
+    """
     keys = jax.random.split(jax.random.key(0), num_keys)
     local = np.asarray(watch_2v2()(state, keys).local)[:, watcher, 15:].reshape(num_keys, -1, 11)
     places = np.asarray(state.flight.position)
@@ -67,16 +71,24 @@ def at_angle(degrees, distance):
 @pytest.mark.parametrize(("bank", "expected"), [(0.0, True), (90.0, False)])
 def test_a_target_sixty_degrees_right_is_seen_wings_level_only(bank, expected):
     target = at_angle(60.0, 600.0)
-    state = scene([[0, 0, 5000], [0, FAR, 5000], target, [0, -FAR, 5000]], [0, 0, 0, 0], [bank, 0, 0, 0])
+    state = scene(
+        [[0, 0, 5000], [0, FAR, 5000], target, [0, -FAR, 5000]], [0, 0, 0, 0], [bank, 0, 0, 0]
+    )
     assert (sees(state, 0, 2) > 0.9) == expected
     assert (sees(state, 0, 2) > 0.0) == expected
 
 
-@pytest.mark.parametrize("distance", [500.0, 1150.0, 1300.0, 2000.0, 3000.0, 4000.0, 5000.0, 5900.0])
+@pytest.mark.parametrize(
+    "distance", [500.0, 1150.0, 1300.0, 2000.0, 3000.0, 4000.0, 5000.0, 5900.0]
+)
 def test_detection_is_as_frequent_as_its_probability(distance):
-    """Dead ahead: certain in the weapon's cone, 1 - (d/D)² beyond it. Three standard errors and a half."""
+    """Dead ahead: certain in the weapon's cone, 1 - (d/D)² beyond it. Three standard errors and a
+    half.
+    """
     num = 4000
-    state = scene([[0, 0, 5000], [-FAR, 0, 5000], [distance, 0, 5000], [0, -FAR, 5000]], [0, 180, 0, 0])
+    state = scene(
+        [[0, 0, 5000], [-FAR, 0, 5000], [distance, 0, 5000], [0, -FAR, 5000]], [0, 180, 0, 0]
+    )
     p = 1.0 if distance <= 1200 else 1 - (distance / 6000) ** 2
     error = 3.5 * np.sqrt(p * (1 - p) / num) + 1e-9
     assert abs(sees(state, 0, 2, num) - p) <= error
@@ -120,7 +132,9 @@ def test_the_dead_neither_share_nor_appear():
 
 
 def test_what_is_unseen_leaves_no_trace(key):
-    """Move, speed up, hurt and kill what our team cannot see: its observations do not change; the critic's do."""
+    """Move, speed up, hurt and kill what our team cannot see: its observations do not change; the
+    critic's do.
+    """
     state = scene([[0, 0, 5000], [0, 800, 5000], [2500, 0, 5000], [-4000, 0, 5000]], [0, 0, 0, 0])
     before = observe_2v2()(state, key)
     assert (rows_of(before, 0)[:, 0] == [1, 1, 0]).all()
@@ -142,7 +156,9 @@ def test_what_is_unseen_leaves_no_trace(key):
 
 
 def test_rows_are_sorted_by_distance_and_padded_with_zeros(key):
-    state = scene([[0, 0, 5000], [2000, 100, 5000], [900, 0, 5000], [600, 0, 5000]], [0, 0, 90, 180])
+    state = scene(
+        [[0, 0, 5000], [2000, 100, 5000], [900, 0, 5000], [600, 0, 5000]], [0, 0, 90, 180]
+    )
     state = state._replace(health=jnp.array([1.0, 0.9, 0.8, 0.7]))
     observation = observe_2v2()(state, key)
     rows = rows_of(observation, 0)
@@ -162,17 +178,26 @@ def test_rows_are_sorted_by_distance_and_padded_with_zeros(key):
 
 
 def test_the_ego_part(key):
-    state = scene([[1000, 2000, 6000], [0, 0, 5000], [0, FAR, 5000], [0, -FAR, 5000]], [0, 0, 0, 0], [30, 0, 0, 0])
+    state = scene(
+        [[1000, 2000, 6000], [0, 0, 5000], [0, FAR, 5000], [0, -FAR, 5000]],
+        [0, 0, 0, 0],
+        [30, 0, 0, 0],
+    )
     state = state._replace(
         health=state.health.at[0].set(0.6),
-        locks=state.locks._replace(target=state.locks.target.at[0, 0].set(1), time=state.locks.time.at[0, 0].set(0.6)),
+        locks=state.locks._replace(
+            target=state.locks.target.at[0, 0].set(1), time=state.locks.time.at[0, 0].set(0.6)
+        ),
     )
     ego = np.asarray(observe_2v2()(state, key).local[0, :15])
     a = float(state.flight.alpha[0])
     bank = np.radians(30)
-    np.testing.assert_allclose(ego[:3], [np.sin(a) * np.cos(bank), -np.sin(bank), np.cos(a) * np.cos(bank)], atol=1e-5)
+    np.testing.assert_allclose(
+        ego[:3], [np.sin(a) * np.cos(bank), -np.sin(bank), np.cos(a) * np.cos(bank)], atol=1e-5
+    )
     np.testing.assert_allclose(ego[3:8], [a / np.radians(28), 0, 1, 225 / 300, 0.5], atol=1e-5)
-    # The axis is 1000 m behind, and 2000 m to the right (south, flying east) seen from a banked aircraft.
+    # The axis is 1000 m behind, and 2000 m to the right (south, flying east) seen from a banked
+    # aircraft.
     lift_side = np.sin(a) * np.sin(bank)
     np.testing.assert_allclose(ego[8], (-1000 * np.cos(a) + 2000 * lift_side) / 8000, atol=1e-5)
     np.testing.assert_allclose(ego[9], 2000 * np.cos(bank) / 8000, atol=1e-5)
@@ -184,7 +209,9 @@ def test_the_ego_part(key):
 
 
 def test_the_critics_state(key):
-    state = scene([[1000, 2000, 6000], [0, 0, 5000], [500, 0, 5000], [0, -FAR, 5000]], [0, 0, 0, 90])
+    state = scene(
+        [[1000, 2000, 6000], [0, 0, 5000], [500, 0, 5000], [0, -FAR, 5000]], [0, 0, 0, 90]
+    )
     state = state._replace(
         time=jnp.array(125, jnp.int32),
         fate=jnp.array([0, 0, 0, 3], jnp.int32),

@@ -1,4 +1,6 @@
-"""PaxMen once more, from the rules alone: slow, on a grid, in plain NumPy, sharing nothing with the package."""
+"""PaxMen once more, from the rules alone: slow, on a grid, in plain NumPy, sharing nothing with the
+package.
+"""
 
 import numpy as np
 
@@ -14,7 +16,9 @@ def arms_of(num_agents, layout):
         return [(side, 0, length) for side, length in zip("NSEW", CROSS[layout], strict=True)]
     if num_agents == 5:
         doubled = "NSEW"[layout]
-        return [(doubled, -2, 12), (doubled, 2, 4)] + [(side, 0, 8) for side in "NSEW" if side != doubled]
+        return [(doubled, -2, 12), (doubled, 2, 4)] + [
+            (side, 0, 8) for side in "NSEW" if side != doubled
+        ]
     doubled = ["NS", "EW", "NE", "SW"][layout]
     pairs = [(side, offset, length) for side in doubled for offset, length in ((-2, 12), (2, 8))]
     return pairs + [(side, 0, 4) for side in "NSEW" if side not in doubled]
@@ -47,7 +51,9 @@ class Reference:
         else:
             along, beyond = slice(high, high + length), slice(high + length, high + length + 5)
         across, wide = slice(line, line + 1), slice(line - 1, line + 2)
-        corridor, room = ((along, across), (beyond, wide)) if side in "NS" else ((across, along), (wide, beyond))
+        corridor, room = (
+            ((along, across), (beyond, wide)) if side in "NS" else ((across, along), (wide, beyond))
+        )
         cells = []
         for part in (corridor, room):
             self.walls[part] = False
@@ -64,7 +70,10 @@ class Reference:
         self.visited, self.cleared = set(), set()
 
     def start_anywhere(self, rng):
-        agents = [self.hub_cells[i] for i in rng.choice(len(self.hub_cells), self.num_agents, replace=False)]
+        agents = [
+            self.hub_cells[i]
+            for i in rng.choice(len(self.hub_cells), self.num_agents, replace=False)
+        ]
         self.start(agents, self.draw(rng))
 
     def draw(self, rng):
@@ -81,7 +90,9 @@ class Reference:
         moved = []
         for (row, column), action in zip(self.agents, actions, strict=True):
             y, x = STEPS[int(action)]
-            moved.append((row, column) if self.walls[row + y, column + x] else (row + y, column + x))
+            moved.append(
+                (row, column) if self.walls[row + y, column + x] else (row + y, column + x)
+            )
         self.agents = moved
         eaters = {}  # by dot
         for cell, action in zip(self.agents, actions, strict=True):
@@ -124,7 +135,9 @@ class Reference:
 
     def whole(self):
         """The critic's numbers."""
-        return np.array([0.1 if cell in self.agents else float(self.dots[cell]) for cell in self.critic_cells])
+        return np.array(
+            [0.1 if cell in self.agents else float(self.dots[cell]) for cell in self.critic_cells]
+        )
 
     def metrics(self, low, high):
         turns = self.num_agents * self.time

@@ -11,7 +11,8 @@ from scipy.stats import chi2_contingency, chisquare
 from ratiosym.envs.paxmen.env import EAT, METRICS, paxmen
 from ratiosym.envs.paxmen.layouts import DOT_SETS, LAYOUTS, tables
 from ratiosym.envs.protocol import check_env
-from ratiosym.types import Discrete, InputError
+from ratiosym.errors import InputError
+from ratiosym.types import Discrete
 from tests.envs.paxmen.reference import Reference
 
 SIZES = sorted(LAYOUTS)  # numbers of agents
@@ -29,7 +30,9 @@ def reset(env, num, seed=0):
 
 def step(env, states, actions, seed=1):
     num = states.layout.shape[0]
-    return compiled(env)[1](jax.random.split(jax.random.key(seed), num), states, jnp.asarray(actions, jnp.int32))
+    return compiled(env)[1](
+        jax.random.split(jax.random.key(seed), num), states, jnp.asarray(actions, jnp.int32)
+    )
 
 
 def scattered(env, num, seed=0):
@@ -39,7 +42,9 @@ def scattered(env, num, seed=0):
     agents = rng.integers(env.num_cells, size=states.agents.shape)
     near = rng.random(agents.shape) < 0.5  # half of them where the dots are
     dots = np.asarray(states.dots).reshape(num, -1)
-    agents = np.where(near, np.take_along_axis(dots, rng.integers(dots.shape[1], size=agents.shape), 1), agents)
+    agents = np.where(
+        near, np.take_along_axis(dots, rng.integers(dots.shape[1], size=agents.shape), 1), agents
+    )
     is_left = rng.random(states.is_left.shape) < 0.7
     is_left[:, 0, 0] = True
     return states._replace(agents=jnp.asarray(agents, jnp.int32), is_left=jnp.asarray(is_left))
@@ -50,7 +55,9 @@ def scattered(env, num, seed=0):
 
 @cache
 def episodes(num_agents, num_envs=8):
-    """Whole episodes, mostly the oracle's with some random actions; half of them start with agents anywhere."""
+    """Whole episodes, mostly the oracle's with some random actions; half of them start with agents
+    anywhere.
+    """
     env = paxmen(num_agents)
     team = env.teams["oracle"]
 
@@ -64,13 +71,17 @@ def episodes(num_agents, num_envs=8):
             after, outcome = env.step(step_key, state, action)
             return (after, memory), (action, after, outcome)
 
-        return jax.lax.scan(one, (state, team.start(key, state)), jax.random.split(key, env.time_limit))[1]
+        return jax.lax.scan(
+            one, (state, team.start(key, state)), jax.random.split(key, env.time_limit)
+        )[1]
 
     states, _ = reset(env, num_envs)
     layouts = jnp.arange(num_envs, dtype=jnp.int32) % 4
     room_starts = jnp.asarray(tables(env.layouts).room_starts, jnp.int32)
     dots = states.dots - room_starts[states.layout][:, :, None] + room_starts[layouts][:, :, None]
-    anywhere = jax.random.randint(jax.random.key(7), states.agents.shape, 0, env.num_cells, jnp.int32)
+    anywhere = jax.random.randint(
+        jax.random.key(7), states.agents.shape, 0, env.num_cells, jnp.int32
+    )
     anywhere = anywhere.at[:, 1].set(anywhere[:, 0])  # two together
     agents = jnp.where((jnp.arange(num_envs) < num_envs // 2)[:, None], states.agents, anywhere)
     states = states._replace(layout=layouts, dots=dots, agents=agents)
@@ -90,7 +101,10 @@ def test_every_step_equals_the_slow_model(num_agents):
     for index, number in enumerate(starts.layout):
         at = [tuple(cell) for cell in positions[number]]
         slow = Reference(num_agents, number)
-        slow.start([at[cell] for cell in starts.agents[index]], [at[cell] for cell in starts.dots[index].reshape(-1)])
+        slow.start(
+            [at[cell] for cell in starts.agents[index]],
+            [at[cell] for cell in starts.dots[index].reshape(-1)],
+        )
         for time in range(env.time_limit):
             after, outcome = moment((states, outcomes), index, time)
             new_dots = [at[cell] for cell in after.dots.reshape(-1)]
@@ -103,9 +117,13 @@ def test_every_step_equals_the_slow_model(num_agents):
             np.testing.assert_allclose(outcome.reward, np.full(num_agents, reward), rtol=1e-6)
             views = np.stack([slow.view(agent) for agent in range(num_agents)])
             np.testing.assert_array_equal(outcome.observation.local, views.astype(np.float32))
-            np.testing.assert_array_equal(outcome.observation.state, slow.whole().astype(np.float32))
+            np.testing.assert_array_equal(
+                outcome.observation.state, slow.whole().astype(np.float32)
+            )
             for name, value in slow.metrics(*env.score_range).items():
-                np.testing.assert_allclose(outcome.metrics[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+                np.testing.assert_allclose(
+                    outcome.metrics[name], value, rtol=1e-5, atol=1e-6, err_msg=name
+                )
             assert bool(outcome.truncated) == (slow.time == slow.time_limit)
             assert not outcome.terminated
     assert min(respawns.values()) >= 3, respawns  # on every map
@@ -145,7 +163,10 @@ def assert_uniform(values, num_values):
 
 def dot_sets(env, states):
     """Which of the 455 sets lies in each room."""
-    places = np.asarray(states.dots) - tables(env.layouts).room_starts[np.asarray(states.layout)][:, :, None]
+    places = (
+        np.asarray(states.dots)
+        - tables(env.layouts).room_starts[np.asarray(states.layout)][:, :, None]
+    )
     number = {tuple(dots): i for i, dots in enumerate(DOT_SETS.tolist())}
     return np.array([[number[tuple(dots)] for dots in rooms] for rooms in places.tolist()])
 
@@ -160,7 +181,12 @@ def test_starts_are_uniform(num_agents):
         assert_uniform(agents, num_hub)
     assert (np.diff(np.sort(states.agents)) > 0).all()  # distinct cells
     if num_agents == 4:  # all 126 sets of cells
-        sets = {cells: i for i, cells in enumerate(sorted({tuple(row) for row in np.sort(states.agents).tolist()}))}
+        sets = {
+            cells: i
+            for i, cells in enumerate(
+                sorted({tuple(row) for row in np.sort(states.agents).tolist()})
+            )
+        }
         assert_uniform([sets[tuple(row)] for row in np.sort(states.agents).tolist()], 126)
     assert_dots_are_uniform(dot_sets(env, states))
 
@@ -221,7 +247,9 @@ def test_eaters_of_one_dot_share_it(num_agents):
     agents = jnp.where(is_eater, states.dots[:, 0, :1], states.agents)
     after, outcome = step(env, states._replace(agents=agents), np.where(is_eater, EAT, UP))
     expected = [np.float32(1 - 0.025 * (num_agents - k)) for k in range(1, num_agents + 1)]
-    np.testing.assert_allclose(outcome.reward, np.tile(np.array(expected)[:, None], num_agents), rtol=1e-7)
+    np.testing.assert_allclose(
+        outcome.reward, np.tile(np.array(expected)[:, None], num_agents), rtol=1e-7
+    )
     np.testing.assert_array_equal(after.tally.num_dots, np.ones(num_agents))
     np.testing.assert_array_equal(after.tally.num_eaters, np.arange(1, num_agents + 1))
     np.testing.assert_array_equal((~after.is_left).sum((1, 2)), np.ones(num_agents))
@@ -230,7 +258,9 @@ def test_eaters_of_one_dot_share_it(num_agents):
 def test_several_dots_in_one_step_and_none_twice():
     env = paxmen(4)
     states, _ = reset(env, 1)
-    agents = jnp.asarray(states.dots[:, [0, 0, 1, 2], [0, 0, 1, 2]])  # two on one dot, one on each of two others
+    agents = jnp.asarray(
+        states.dots[:, [0, 0, 1, 2], [0, 0, 1, 2]]
+    )  # two on one dot, one on each of two others
     after, outcome = step(env, states._replace(agents=agents), [[EAT] * 4])
     np.testing.assert_array_equal(outcome.reward, np.full((1, 4), 3, np.float32))
     _, outcome = step(env, after, [[EAT] * 4])
@@ -265,15 +295,21 @@ def test_nothing_outside_the_window_changes_a_view(num_agents):
     far_dots = is_far(one.dots).reshape(one.dots.shape)
     hub = jnp.zeros_like(one.agents)
     far_agents = is_far(one.agents) & is_far(hub)
-    other = one._replace(is_left=one.is_left ^ far_dots, agents=jnp.where(far_agents, hub, one.agents))
+    other = one._replace(
+        is_left=one.is_left ^ far_dots, agents=jnp.where(far_agents, hub, one.agents)
+    )
     before, after = observe(one), observe(other)
     np.testing.assert_array_equal(before.local[:, 0], after.local[:, 0])
     assert (before.state != after.state).any(1).all()
 
-    is_covered = (one.dots[..., None] == one.agents[:, None, None]).any(-1)  # by an agent, drawn over it
+    is_covered = (one.dots[..., None] == one.agents[:, None, None]).any(
+        -1
+    )  # by an agent, drawn over it
     near_dots = ~far_dots & ~is_covered
     inside = observe(one._replace(is_left=one.is_left ^ near_dots))
-    np.testing.assert_array_equal((inside.local[:, 0] != before.local[:, 0]).any(1), near_dots.any((1, 2)))
+    np.testing.assert_array_equal(
+        (inside.local[:, 0] != before.local[:, 0]).any(1), near_dots.any((1, 2))
+    )
     assert near_dots.any((1, 2)).sum() > 50
 
 
@@ -334,14 +370,24 @@ def test_additive_penalty_is_paid_by_eaters_too():
     _, additive = step(paxmen(5, additive_penalty=True), states, actions)
     eaters = np.asarray(after.tally.num_eaters)
     assert eaters.max() >= 3
-    np.testing.assert_allclose(additive.reward[:, 0], plain.reward[:, 0] - 0.025 * eaters, atol=1e-6)
-    jax.tree.map(np.testing.assert_array_equal, plain.metrics, additive.metrics)  # the score is of the paper's reward
+    np.testing.assert_allclose(
+        additive.reward[:, 0], plain.reward[:, 0] - 0.025 * eaters, atol=1e-6
+    )
+    jax.tree.map(
+        np.testing.assert_array_equal, plain.metrics, additive.metrics
+    )  # the score is of the paper's reward
 
 
-@pytest.mark.parametrize(("num_agents", "num_cells", "limit"), [(4, 101, 100), (5, 140, 115), (6, 187, 130)])
+@pytest.mark.parametrize(
+    ("num_agents", "num_cells", "limit"), [(4, 101, 100), (5, 140, 115), (6, 187, 130)]
+)
 def test_spec(num_agents, num_cells, limit):
     spec = paxmen(num_agents).spec
-    assert (spec.name, spec.num_agents, spec.time_limit) == (f"paxmen-{num_agents}a", num_agents, limit)
+    assert (spec.name, spec.num_agents, spec.time_limit) == (
+        f"paxmen-{num_agents}a",
+        num_agents,
+        limit,
+    )
     assert (spec.observation_size, spec.state_size, spec.action) == (25, num_cells, Discrete(5))
     assert spec.metrics == METRICS
     assert paxmen(num_agents, held_out=True).spec.name == f"paxmen-{num_agents}a-heldout"
@@ -362,4 +408,6 @@ def test_no_type_is_weak(key):
     state, observation = jax.eval_shape(env.reset, key)
     action = jax.ShapeDtypeStruct((4,), jnp.int32)
     results = (state, observation, jax.eval_shape(env.step, key, state, action))
-    assert not [path for path, leaf in jax.tree_util.tree_leaves_with_path(results) if leaf.weak_type]
+    assert not [
+        path for path, leaf in jax.tree_util.tree_leaves_with_path(results) if leaf.weak_type
+    ]

@@ -7,9 +7,18 @@ import numpy as np
 import pytest
 
 from ratiosym.envs.paxmen.env import PaxMen
-from ratiosym.envs.paxmen.layouts import HELD_OUT, LAYOUTS, Arm, Layout, free_cells, tables, validate, walls
+from ratiosym.envs.paxmen.layouts import (
+    HELD_OUT,
+    LAYOUTS,
+    Arm,
+    Layout,
+    free_cells,
+    tables,
+    validate,
+    walls,
+)
 from ratiosym.envs.protocol import check_env
-from ratiosym.types import InputError
+from ratiosym.errors import InputError
 from tests.envs.paxmen.reference import Reference
 
 FINGERPRINTS = {
@@ -26,11 +35,17 @@ def fingerprint(grid):
 
 @pytest.mark.parametrize("num_agents", LAYOUTS)
 def test_walls_are_the_published_ones(num_agents):
-    assert [fingerprint(walls(layout)) for layout in LAYOUTS[num_agents]] == FINGERPRINTS[num_agents]
-    assert [fingerprint(Reference(num_agents, i).walls) for i in range(4)] == FINGERPRINTS[num_agents]
+    assert [fingerprint(walls(layout)) for layout in LAYOUTS[num_agents]] == FINGERPRINTS[
+        num_agents
+    ]
+    assert [fingerprint(Reference(num_agents, i).walls) for i in range(4)] == FINGERPRINTS[
+        num_agents
+    ]
 
 
-@pytest.mark.parametrize(("num_agents", "size", "num_cells"), [(4, 41, 101), (5, 43, 140), (6, 45, 187)])
+@pytest.mark.parametrize(
+    ("num_agents", "size", "num_cells"), [(4, 41, 101), (5, 43, 140), (6, 45, 187)]
+)
 def test_sizes_of_maps_and_of_held_out_ones(num_agents, size, num_cells):
     for layout in (*LAYOUTS[num_agents], *HELD_OUT[num_agents]):
         assert layout.size == size
@@ -44,7 +59,9 @@ def test_held_out_maps_are_new_and_have_the_same_corridors(num_agents):
     known, new = ([fingerprint(walls(x)) for x in maps[num_agents]] for maps in (LAYOUTS, HELD_OUT))
     assert len(set(known) | set(new)) == 8
     lengths = sorted(arm.length for arm in LAYOUTS[num_agents][0].arms)
-    assert all(sorted(arm.length for arm in layout.arms) == lengths for layout in HELD_OUT[num_agents])
+    assert all(
+        sorted(arm.length for arm in layout.arms) == lengths for layout in HELD_OUT[num_agents]
+    )
 
 
 @pytest.mark.parametrize(("num_agents", "number"), ALL)
@@ -58,7 +75,9 @@ def test_tables_are_those_of_the_grid(num_agents, number):
         assert positions[room : room + 15] == reference.rooms[arm]
     for (row, column), window in zip(positions, table.windows[number], strict=True):
         seen = [(row + y, column + x) for y in range(-2, 3) for x in range(-2, 3)]
-        expected = [len(positions) if reference.walls[cell] else positions.index(cell) for cell in seen]
+        expected = [
+            len(positions) if reference.walls[cell] else positions.index(cell) for cell in seen
+        ]
         assert window.tolist() == expected
 
 
@@ -72,16 +91,28 @@ def one(*arms, hub=3):
         ((), "no layouts; a task needs at least one"),
         (one(("N", 0, 4), hub=4), "Layout 0: its hub has the side 4; it must be an odd int"),
         (one(), "it has 0 arms; at least 1"),
-        (one(("N", 0, 4), ("S", 0, 4), hub=1), "it has 2 arms; at least 1, and at most the 1 cells of its hub"),
+        (
+            one(("N", 0, 4), ("S", 0, 4), hub=1),
+            "it has 2 arms; at least 1, and at most the 1 cells of its hub",
+        ),
         (one(("X", 0, 4)), "unknown side; choose from N, S, E, W"),
         (one(("N", 2, 4)), "does not touch the hub; offset must be an int of at most +-1"),
         (one(("N", 0, 13)), "has a corridor of 13; it must be an int from 1 to 12"),
         (one(("N", 0, 0)), "has a corridor of 0; it must be an int from 1 to 12"),
-        (one(("N", -1, 4), ("N", 1, 4)), "meets Arm(side='N', offset=-1, length=4) at row 10, column 20"),
+        (
+            one(("N", -1, 4), ("N", 1, 4)),
+            "meets Arm(side='N', offset=-1, length=4) at row 10, column 20",
+        ),
         (one(("E", 0, 4), ("E", 1, 9)), "meets Arm(side='E', offset=0, length=4)"),
-        (one(("N", 0, 4)) + one(("N", 0, 5)), "Layout 1 has a number of free cells of 29, layout 0 28"),
+        (
+            one(("N", 0, 4)) + one(("N", 0, 5)),
+            "Layout 1 has a number of free cells of 29, layout 0 28",
+        ),
         (one(("N", 0, 4)) + one(("N", 0, 4), hub=5), "Layout 1 has a hub of side 5, layout 0 3"),
-        (one(("N", 0, 4)) + one(("N", 0, 4), ("S", 0, 4)), "Layout 1 has a number of arms of 2, layout 0 1"),
+        (
+            one(("N", 0, 4)) + one(("N", 0, 4), ("S", 0, 4)),
+            "Layout 1 has a number of arms of 2, layout 0 1",
+        ),
     ],
 )
 def test_unsound_maps_are_refused(layouts, message):

@@ -7,7 +7,7 @@ import pytest
 from ratiosym.envs.paxmen import paxmen
 from ratiosym.envs.paxmen.policies import REFERENCE_RETURNS
 from ratiosym.envs.teams import references_of, teams_of
-from ratiosym.experiments.episodes import play_episodes
+from ratiosym.runs.episodes import play_episodes
 
 SIZES = sorted(REFERENCE_RETURNS)
 FOUR_AND_SLOWLY_THE_OTHERS = [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 6))]
@@ -15,7 +15,9 @@ FOUR_AND_SLOWLY_THE_OTHERS = [4, *(pytest.param(n, marks=pytest.mark.slow) for n
 
 def play(num_agents, name, num_episodes=128, **options):
     env = paxmen(num_agents, **options)
-    return play_episodes(env, teams_of(env)[name], jax.random.split(jax.random.key(0), num_episodes))
+    return play_episodes(
+        env, teams_of(env)[name], jax.random.split(jax.random.key(0), num_episodes)
+    )
 
 
 def test_teams_and_references_bear_the_same_names():
@@ -30,7 +32,13 @@ def test_teams_and_references_bear_the_same_names():
 def test_idle(num_agents):
     episodes = play(num_agents, "idle", 8)
     np.testing.assert_allclose(episodes.returns, REFERENCE_RETURNS[num_agents]["idle"], rtol=1e-5)
-    for name in ("rooms_visited", "dots_eaten", "alone_in_corridor", "corridor_sharing", "rounds_cleared"):
+    for name in (
+        "rooms_visited",
+        "dots_eaten",
+        "alone_in_corridor",
+        "corridor_sharing",
+        "rounds_cleared",
+    ):
         np.testing.assert_array_equal(episodes.metrics[name], np.zeros(8))
     limit = paxmen(num_agents).time_limit
     np.testing.assert_array_equal(episodes.metrics["time_to_first_clear"], np.full(8, limit))
@@ -38,7 +46,9 @@ def test_idle(num_agents):
 
 @pytest.mark.parametrize("num_agents", SIZES)
 def test_random(num_agents):
-    """The table's means have an error of their own: its sds of 1.0 to 1.3 over an unknown number of episodes."""
+    """The table's means have an error of their own: its sds of 1.0 to 1.3 over an unknown number of
+    episodes.
+    """
     episodes = play(num_agents, "random", 1024)
     known = REFERENCE_RETURNS[num_agents]["random"]
     assert abs(episodes.returns.mean() - known) < 0.35
@@ -53,12 +63,15 @@ def test_a_room_missed_is_a_round_never_finished(num_agents):
     num_dots = 3 * (num_agents - 1)
     expected = num_dots - 0.025 * (num_agents * limit - num_dots)
     np.testing.assert_allclose(episodes.returns, np.full(32, expected), atol=1e-4)
-    assert abs(expected - REFERENCE_RETURNS[num_agents]["room_missed"]) < 0.05  # the table has one decimal
+    assert (
+        abs(expected - REFERENCE_RETURNS[num_agents]["room_missed"]) < 0.05
+    )  # the table has one decimal
     np.testing.assert_array_equal(episodes.metrics["rooms_cleared"], np.full(32, num_agents - 1))
     np.testing.assert_array_equal(episodes.metrics["rounds_cleared"], np.zeros(32))
 
 
-# Four standard errors of 128 episodes are 1.5 (4a), 1.9 (5a) and 2.4 (6a) for both teams; the table's own are unknown.
+# Four standard errors of 128 episodes are 1.5 (4a), 1.9 (5a) and 2.4 (6a) for both teams; the
+# table's own are unknown.
 TOLERANCES = {4: 1.5, 5: 2.5, 6: 3.0}
 
 
@@ -74,7 +87,9 @@ def test_one_agent_a_room_with_an_agents_view(num_agents):
 
 def check_one_agent_a_room(num_agents, name):
     episodes = play(num_agents, name)
-    assert abs(episodes.returns.mean() - REFERENCE_RETURNS[num_agents][name]) < TOLERANCES[num_agents]
+    assert (
+        abs(episodes.returns.mean() - REFERENCE_RETURNS[num_agents][name]) < TOLERANCES[num_agents]
+    )
     metrics = episodes.metrics
     np.testing.assert_array_equal(metrics["rooms_visited"], np.full(128, num_agents))
     np.testing.assert_array_equal(metrics["corridor_sharing"], np.zeros(128))
@@ -82,7 +97,9 @@ def check_one_agent_a_room(num_agents, name):
     assert metrics["rounds_cleared"].min() >= 5
     assert metrics["time_to_first_clear"].max() < 40
     low, high = (REFERENCE_RETURNS[num_agents][team] for team in ("random", "oracle"))
-    np.testing.assert_allclose(metrics["normalised_score"], (episodes.returns - low) / (high - low), atol=1e-4)
+    np.testing.assert_allclose(
+        metrics["normalised_score"], (episodes.returns - low) / (high - low), atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("num_agents", FOUR_AND_SLOWLY_THE_OTHERS)

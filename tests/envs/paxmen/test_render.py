@@ -9,7 +9,15 @@ from PIL import Image
 
 from ratiosym.envs.paxmen import paxmen
 from ratiosym.envs.paxmen.layouts import tables
-from ratiosym.envs.paxmen.render import AGENTS, CELL, DOT, FREE, WALL, contact_sheet, save_contact_sheet
+from ratiosym.envs.paxmen.render import (
+    AGENTS,
+    CELL,
+    DOT,
+    FREE,
+    WALL,
+    contact_sheet,
+    save_contact_sheet,
+)
 
 SHEET = Path(__file__).parents[3] / "docs" / "images" / "paxmen-layouts.png"
 
@@ -22,7 +30,9 @@ def middle(picture, position):
 def test_a_moment():
     env = paxmen(4)
     state, _ = env.reset(jax.random.key(0))
-    state = state._replace(agents=jnp.asarray([0, 8, 8, 4], jnp.int32), is_left=state.is_left.at[0, 0].set(False))
+    state = state._replace(
+        agents=jnp.asarray([0, 8, 8, 4], jnp.int32), is_left=state.is_left.at[0, 0].set(False)
+    )
     picture = env.draw(state)
     assert picture.shape == (41 * CELL, 41 * CELL, 3)
     assert picture.dtype == np.uint8

@@ -1,4 +1,6 @@
-"""AeroJAX: three-dimensional air combat after the paper's appendix. ``docs/aerojax.md`` describes it."""
+"""AeroJAX: three-dimensional air combat after the paper's appendix. ``docs/aerojax.md`` describes
+it.
+"""
 
 from ratiosym.envs.aerojax.config import PRESETS, TYPES, Airframe, Cone, Config
 from ratiosym.envs.aerojax.env import AeroJax, dogfight

@@ -22,13 +22,17 @@ class Locks(NamedTuple):
 def update_locks(
     config: Config, locks: Locks, in_range: Bool[Array, "2 n n"], distance: Float[Array, "2 n n"]
 ) -> Locks:
-    """Keep the target while it is in the cone and alive; else take the nearest that is, with the timer at zero."""
+    """Keep the target while it is in the cone and alive; else take the nearest that is, with the
+    timer at zero.
+    """
     foes = jnp.arange(in_range.shape[-1])
     is_target = locks.target[..., None] == foes[None, None, :]
     keeps = jnp.any(is_target & in_range, axis=-1)
     nearest = jnp.argmin(jnp.where(in_range, distance, jnp.inf), axis=-1).astype(jnp.int32)
     found = jnp.where(jnp.any(in_range, axis=-1), nearest, -1)
-    return Locks(jnp.where(keeps, locks.target, found), jnp.where(keeps, locks.time + config.decision, 0.0))
+    return Locks(
+        jnp.where(keeps, locks.target, found), jnp.where(keeps, locks.time + config.decision, 0.0)
+    )
 
 
 def damage(config: Config, locks: Locks, distance: Float[Array, "2 n n"]) -> Float[Array, "2 n"]:
@@ -49,7 +53,9 @@ def leaves(config: Config, position: Vec) -> tuple[Bool[Array, "*b"], Bool[Array
 
 
 def collides(config: Config, before: Vec, after: Vec, alive: Bool[Array, "N"]) -> Bool[Array, "N"]:
-    """Who came closer to another than the collision distance, on straight lines within the decision."""
+    """Who came closer to another than the collision distance, on straight lines within the
+    decision.
+    """
     start = before[:, None] - before[None, :]
     move = (after[:, None] - after[None, :]) - start
     # The time of closest approach, between 0 and 1.

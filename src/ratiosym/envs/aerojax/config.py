@@ -40,7 +40,10 @@ class Script:
     # What skill gives
     load: tuple[float, float] = (0.3, 0.7)  # of the airframe's most: first + second s
     noise: float = 0.6  # rad, aiming error at s = 0; falls to 0 at s = 1
-    urgency: tuple[float, float] = (1.0, 1.5)  # 1/s, turn rate for each radian of error: first + second s
+    urgency: tuple[float, float] = (
+        1.0,
+        1.5,
+    )  # 1/s, turn rate for each radian of error: first + second s
     steepest: tuple[float, float] = (0.2, 0.5)  # sine of the steepest dive that is wished for
     fastest: tuple[float, float] = (230.0, 60.0)  # m/s, above which the throttle closes
     lead_skill: float = 0.75  # from here on pilots lead and break
@@ -48,7 +51,9 @@ class Script:
 
     # Pursuit
     turn_weight: float = 1.5  # a foe's distance counts times this less the cosine to it
-    lead_range: float = 700.0  # m, beyond which a pilot aims ahead: by distance over lead_speed, at most lead_time
+    lead_range: float = (
+        700.0  # m, beyond which a pilot aims ahead: by distance over lead_speed, at most lead_time
+    )
     lead_speed: float = 700.0  # m/s
     lead_time: float = 2.0  # s
     chase_range: float = 900.0  # m, behind a foe, within which speed is matched
@@ -82,7 +87,9 @@ class Script:
 
 
 def _airframes() -> tuple[Airframe, ...]:
-    heavy = Airframe(22e3, 56.0, 190e3, drag=0.022, roll_rate=radians(90.0), alpha_rate=radians(18.0), most_g=7.0)
+    heavy = Airframe(
+        22e3, 56.0, 190e3, drag=0.022, roll_rate=radians(90.0), alpha_rate=radians(18.0), most_g=7.0
+    )
     interceptor = Airframe(14e3, 30.0, 190e3, drag=0.018, roll_rate=radians(120.0), most_g=7.5)
     return Airframe(), heavy, interceptor
 
@@ -134,7 +141,9 @@ class Config:
     win_reward: float = 1.0
 
     # Start
-    start_neutral: float = 0.5  # share of head-on starts; the rest in equal parts with either team behind
+    start_neutral: float = (
+        0.5  # share of head-on starts; the rest in equal parts with either team behind
+    )
     start_gap: float = 6000.0  # m, between the teams head-on
     start_behind: tuple[float, float] = (800.0, 2000.0)  # m
     start_height: tuple[float, float] = (4000.0, 6000.0)  # m

@@ -1,8 +1,9 @@
-"""The flight model, and nothing else: a point mass with lift, drag, thrust and a nose that leaves its path.
+"""The flight model, and nothing else: a point mass with lift, drag, thrust and a nose that leaves
+its path.
 
-``vh`` is the direction of flight, ``lh`` the unit lift vector perpendicular to it, ``a`` the angle of attack between
-``vh`` and the nose, in the plane of ``vh`` and ``lh``. There is no sideslip, and there are no Euler angles:
-flying straight up or down is nothing special.
+``vh`` is the direction of flight, ``lh`` the unit lift vector perpendicular to it, ``a`` the angle
+of attack between ``vh`` and the nose, in the plane of ``vh`` and ``lh``. There is no sideslip, and
+there are no Euler angles: flying straight up or down is nothing special.
 
     m dv/dt = m g + (T cos a - D) vh + (L + T sin a) lh
 """
@@ -58,10 +59,13 @@ class Air(NamedTuple):
 
 
 def fleet(airframes: Sequence[Airframe]) -> Any:
-    """One ``Airframe`` for all of several aircraft: an array where they differ, a plain number where they do not."""
+    """One ``Airframe`` for all of several aircraft: an array where they differ, a plain number
+    where they do not.
+    """
     columns = {f.name: [getattr(frame, f.name) for frame in airframes] for f in fields(Airframe)}
     same = {
-        name: values[0] if len(set(values)) == 1 else np.array(values, np.float32) for name, values in columns.items()
+        name: values[0] if len(set(values)) == 1 else np.array(values, np.float32)
+        for name, values in columns.items()
     }
     return Airframe(**same)  # type: ignore[arg-type]
 
@@ -75,7 +79,8 @@ def air(config: Config, height: Scalar, speed: Scalar) -> Air:
 
 
 def sin_cos(angle: Scalar) -> tuple[Scalar, Scalar]:
-    """Sine and cosine of an angle below 1 rad (error below 3e-8): all there are in flight are small.
+    """Sine and cosine of an angle below 1 rad (error below 3e-8): all there are in flight are
+    small.
 
     The library's work for any angle, and take most of the time to compile this file.
     """
@@ -108,10 +113,14 @@ def drag_coefficient(config: Config, frame: Airframe, alpha: Scalar, mach: Scala
     return frame.drag + (1 - s) * attached + s * frame.stalled_drag * sin_cos(alpha)[0] ** 2 + wave
 
 
-def alpha_for(config: Config, frame: Airframe, force: Scalar, pressure: Scalar, thrust: Scalar) -> Scalar:
-    """The angle of attack at which L + T sin a is ``force`` (N, positive): one Newton step from the linear answer.
+def alpha_for(
+    config: Config, frame: Airframe, force: Scalar, pressure: Scalar, thrust: Scalar
+) -> Scalar:
+    """The angle of attack at which L + T sin a is ``force`` (N, positive): one Newton step from the
+    linear answer.
 
-    Off by at most 0.5% in force, and on the low side, up to the stall; at most ``config.most_alpha``.
+    Off by at most 0.5% in force, and on the low side, up to the stall; at most
+    ``config.most_alpha``.
     """
     qs = jnp.maximum(pressure, 1.0) * frame.wing_area
     a = jnp.minimum(force / (frame.lift_slope * qs + thrust), config.most_alpha)
@@ -120,13 +129,19 @@ def alpha_for(config: Config, frame: Airframe, force: Scalar, pressure: Scalar, 
     reached = qs * ((1 - s) * attached + s * separated) + thrust * sine
     slope = (1 - s) * frame.lift_slope + s * (4 * cosine * cosine - 2)
     slope = slope - config.stall_sharpness * s * (1 - s) * (attached - separated)
-    return jnp.minimum(a + (force - reached) / (qs * jnp.maximum(slope, 1.0) + thrust * cosine), config.most_alpha)
+    return jnp.minimum(
+        a + (force - reached) / (qs * jnp.maximum(slope, 1.0) + thrust * cosine), config.most_alpha
+    )
 
 
-def alpha_limits(config: Config, frame: Airframe, pressure: Scalar, thrust: Scalar) -> tuple[Scalar, Scalar]:
+def alpha_limits(
+    config: Config, frame: Airframe, pressure: Scalar, thrust: Scalar
+) -> tuple[Scalar, Scalar]:
     """The limiter: the angles of attack that the aircraft and its pilot stand."""
     weight = frame.mass * GRAVITY
-    linear = frame.lift_slope * jnp.maximum(pressure, 1.0) * frame.wing_area + thrust  # no stall at negative angles
+    linear = (
+        frame.lift_slope * jnp.maximum(pressure, 1.0) * frame.wing_area + thrust
+    )  # no stall at negative angles
     low = jnp.maximum(frame.least_g * weight / linear, config.least_alpha)
     full = jnp.full_like(pressure, 1.0) * (frame.most_g * weight)
     return low, alpha_for(config, frame, full, pressure, thrust)
@@ -143,7 +158,11 @@ def angles(flight: Flight) -> tuple[Scalar, Scalar, Scalar]:
     """Roll, pitch and flight-path angle (rad)."""
     nose, right, up = axes(flight)
     climb = Vec.of(flight.velocity).z / jnp.maximum(norm(Vec.of(flight.velocity)), _SLOWEST)
-    return jnp.arctan2(-right.z, up.z), jnp.arcsin(jnp.clip(nose.z, -1, 1)), jnp.arcsin(jnp.clip(climb, -1, 1))
+    return (
+        jnp.arctan2(-right.z, up.z),
+        jnp.arcsin(jnp.clip(nose.z, -1, 1)),
+        jnp.arcsin(jnp.clip(climb, -1, 1)),
+    )
 
 
 def fly(config: Config, frame: Airframe, flight: Flight, controls: Controls) -> Flight:
@@ -155,12 +174,16 @@ def fly(config: Config, frame: Airframe, flight: Flight, controls: Controls) -> 
     return jax.lax.fori_loop(0, config.num_substeps, body, flight)
 
 
-def substep(config: Config, frame: Airframe, flight: Flight, controls: Controls, dt: float) -> Flight:
-    """Half a roll, half a kick, an exact rotation, half a kick, half a roll; the forces are evaluated once.
+def substep(
+    config: Config, frame: Airframe, flight: Flight, controls: Controls, dt: float
+) -> Flight:
+    """Half a roll, half a kick, an exact rotation, half a kick, half a roll; the forces are
+    evaluated once.
 
-    Lift does no work: it turns (vh, lh) by a rotation. The position moves by the mean of the four velocities on the
-    way, so that gravity's work is the change of height to rounding. Decision 44: the forces' change with speed
-    within the substep is taken along to first order, which makes the whole of second order in dt.
+    Lift does no work: it turns (vh, lh) by a rotation. The position moves by the mean of the four
+    velocities on the way, so that gravity's work is the change of height to rounding. Decision 44:
+    the forces' change with speed within the substep is taken along to first order, which makes the
+    whole of second order in dt.
     """
     half = 0.5 * dt
     p, v, lh = Vec.of(flight.position), Vec.of(flight.velocity), Vec.of(flight.lift)
@@ -180,14 +203,19 @@ def substep(config: Config, frame: Airframe, flight: Flight, controls: Controls,
     lift = per_mass * lift_coefficient(config, frame, alpha)
     drag = per_mass * drag_coefficient(config, frame, alpha, around.mach)
     alpha_sine, alpha_cosine = sin_cos(alpha)
-    # Drag in the middle of the substep: its speed differs by what this force and gravity do in half the time.
+    # Drag in the middle of the substep: its speed differs by what this force and gravity do in half
+    # the time.
     stiffness = dt * drag / speed
-    along = (thrust / frame.mass * alpha_cosine - drag + stiffness * GRAVITY * vh.z) / (1 + stiffness)
+    along = (thrust / frame.mass * alpha_cosine - drag + stiffness * GRAVITY * vh.z) / (
+        1 + stiffness
+    )
 
     v1, speed1, vh1, lh = _kick(v, vh, lh, along, half)
     growth = speed1 / speed  # of the speed until the middle; lift grows with its square
     across = lift * growth * growth + thrust / frame.mass * alpha_sine
-    bend = across * dt / jnp.maximum(speed1, 1.0)  # half a radian at most, by thrust alone and nearly at rest
+    bend = (
+        across * dt / jnp.maximum(speed1, 1.0)
+    )  # half a radian at most, by thrust alone and nearly at rest
     sine, cosine = sin_cos(bend)
     vh2, lh = vh1 * cosine + lh * sine, lh * cosine - vh1 * sine
     v2 = vh2 * speed1
@@ -206,15 +234,18 @@ def _authority(config: Config, pressure: Scalar) -> Scalar:
 
 
 def _kick(v: Vec, vh: Vec, lh: Vec, along: Scalar, dt: float) -> tuple[Vec, Scalar, Vec, Vec]:
-    """Gravity and the force along the path for ``dt``; lh is carried along with the direction of flight."""
+    """Gravity and the force along the path for ``dt``; lh is carried along with the direction of
+    flight.
+    """
     v = v + vh * (along * dt)
     v = Vec(v.x, v.y, v.z - GRAVITY * dt)
     speed = norm(v)
     is_moving = speed > _SLOWEST
     new = where(is_moving, v * (1 / jnp.maximum(speed, _SLOWEST)), vh)
     speed = jnp.maximum(speed, _SLOWEST)
-    # Parallel transport: the smallest rotation from vh to new. On lh, perpendicular to vh, it is the reflection in
-    # the plane perpendicular to their sum; where that sum vanishes (through V = 0, straight up) lh stays.
+    # Parallel transport: the smallest rotation from vh to new. On lh, perpendicular to vh, it is
+    # the reflection in the plane perpendicular to their sum; where that sum vanishes (through V =
+    # 0, straight up) lh stays.
     total = vh + new
     square = dot(total, total)
     share = jnp.where(square > 1e-8, 2 * dot(lh, total) / jnp.maximum(square, 1e-8), 0.0)
@@ -229,7 +260,9 @@ def trim(config: Config, frame: Airframe, height: Scalar, speed: Scalar) -> tupl
 
     def body(index: int, guess: tuple[Scalar, Scalar]) -> tuple[Scalar, Scalar]:
         alpha = alpha_for(config, frame, weight, around.pressure, guess[1])
-        drag = around.pressure * frame.wing_area * drag_coefficient(config, frame, alpha, around.mach)
+        drag = (
+            around.pressure * frame.wing_area * drag_coefficient(config, frame, alpha, around.mach)
+        )
         return alpha, drag / sin_cos(alpha)[1]
 
     start = jnp.zeros_like(speed), jnp.zeros_like(speed)

@@ -31,7 +31,8 @@ from ratiosym.envs.aerojax.state import AeroState
 from ratiosym.envs.aerojax.vectors import Vec
 from ratiosym.envs.protocol import Action
 from ratiosym.envs.teams import Memory, Team
-from ratiosym.types import Continuous, EnvSpec, InputError, Key, Observation, State, Step
+from ratiosym.errors import InputError
+from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
 
 METRICS = (
     *("won", "lost", "kills", "deaths_shot", "deaths_ground", "deaths_bounds", "deaths_collision"),
@@ -51,20 +52,22 @@ class Geometry(NamedTuple):
 class AeroJax:
     """``size`` learned aircraft against as many heuristic ones, in three dimensions. N = 2 size.
 
-    Observation ``[A, 15 + 11 (N - 1)]``. Oneself: the world's up in body axes (3), angle of attack / 28 deg, sine and
-    cosine of the flight-path angle, speed / 300 m/s, height / ceiling, the arena's axis ahead and right / radius,
-    health, type (0, 0.5, 1), lock progress (0 to 1), alive, last throttle (0 to 1). Then a row for each other aircraft
-    one knows of, nearest first, the rest zeros: 1, team (1 ally, -1 opponent), position in body axes / view depth (3),
-    unit velocity in body axes (3), speed / 300, health, type. The dead see zeros.
-    State ``[19 N + 3]``: for each aircraft alive, team, position / (radius, radius, ceiling) (3), velocity / 300 (3),
-    nose (3), up (3), angle of attack / 28 deg, health, lock progress, share of the other team that aims at it, type
-    (zeros after the team for the dead); then time / limit, and the shares alive of both teams.
-    Action ``[A, 3]`` in [-1, 1], clipped: aileron (roll rate), elevator (rate of the angle of attack), throttle.
-    Reward, shared: 1/n for each opponent shot down, -0.5/n for each own death of any cause, +1 at the end for having
-    more aircraft alive than the opponents.
-    End: one team is dead or 500 decisions of 0.2 s have passed. Both are terminations: the win is judged there.
-    Metrics: ``won`` and ``lost`` (more or fewer alive than the opponents, at an end), ``kills`` by weapons, own deaths
-    by cause, the opponents' deaths by anything but weapons, ``length`` in decisions.
+    Observation ``[A, 15 + 11 (N - 1)]``. Oneself: the world's up in body axes (3), angle of attack
+    / 28 deg, sine and cosine of the flight-path angle, speed / 300 m/s, height / ceiling, the
+    arena's axis ahead and right / radius, health, type (0, 0.5, 1), lock progress (0 to 1), alive,
+    last throttle (0 to 1). Then a row for each other aircraft one knows of, nearest first, the rest
+    zeros: 1, team (1 ally, -1 opponent), position in body axes / view depth (3), unit velocity in
+    body axes (3), speed / 300, health, type. The dead see zeros. State ``[19 N + 3]``: for each
+    aircraft alive, team, position / (radius, radius, ceiling) (3), velocity / 300 (3), nose (3), up
+    (3), angle of attack / 28 deg, health, lock progress, share of the other team that aims at it,
+    type (zeros after the team for the dead); then time / limit, and the shares alive of both teams.
+    Action ``[A, 3]`` in [-1, 1], clipped: aileron (roll rate), elevator (rate of the angle of
+    attack), throttle. Reward, shared: 1/n for each opponent shot down, -0.5/n for each own death of
+    any cause, +1 at the end for having more aircraft alive than the opponents. End: one team is
+    dead or 500 decisions of 0.2 s have passed. Both are terminations: the win is judged there.
+    Metrics: ``won`` and ``lost`` (more or fewer alive than the opponents, at an end), ``kills`` by
+    weapons, own deaths by cause, the opponents' deaths by anything but weapons, ``length`` in
+    decisions.
     """
 
     size: int
@@ -77,7 +80,9 @@ class AeroJax:
         for what, types in (("allies", self.allies), ("opponents", self.opponents)):
             unknown = [kind for kind in types if kind not in TYPES]
             if unknown or len(types) not in (0, self.size):
-                raise InputError(f"{what} is {types!r}, expected {self.size} of: {', '.join(TYPES)}.")
+                raise InputError(
+                    f"{what} is {types!r}, expected {self.size} of: {', '.join(TYPES)}."
+                )
         if self.size < 1:
             raise InputError(f"size is {self.size}, expected at least 1.")
 
@@ -155,8 +160,12 @@ class AeroJax:
         )
         return moved, step
 
-    def draw(self, state: State, history: Sequence[State] = ()) -> UInt8[np.ndarray, "height width 3"]:
-        """A picture from above and from the south; ``history``, the states before, gives the trails."""
+    def draw(
+        self, state: State, history: Sequence[State] = ()
+    ) -> UInt8[np.ndarray, "height width 3"]:
+        """A picture from above and from the south; ``history``, the states before, gives the
+        trails.
+        """
         return render.draw(self, state, history)
 
     def acmi(self, states: Sequence[State]) -> str:
@@ -171,7 +180,9 @@ class AeroJax:
 
     @property
     def _num_draws(self) -> int:
-        return 2 * self.size * self.size + 3 * self.size  # sight of everyone by every ally; the script's noise
+        return (
+            2 * self.size * self.size + 3 * self.size
+        )  # sight of everyone by every ally; the script's noise
 
     @property
     def _num_start_draws(self) -> int:
@@ -182,7 +193,9 @@ class AeroJax:
         types = self.types[which[0]] if which else self.types
         return fleet([self.config.airframes[TYPES.index(kind)] for kind in types])
 
-    def script(self, state: AeroState, noise: Array, skill: Array, is_ally: bool) -> Float[Array, "n 3"]:
+    def script(
+        self, state: AeroState, noise: Array, skill: Array, is_ally: bool
+    ) -> Float[Array, "n 3"]:
         """What the heuristic pilots of one team do; ``noise`` is uniform in (-1, 1), [n, 3]."""
         ours, theirs = slice(0, self.size), slice(self.size, 2 * self.size)
         own, foes = (ours, theirs) if is_ally else (theirs, ours)
@@ -223,12 +236,16 @@ class AeroJax:
         fate = jnp.where(state.is_alive & (health <= 0), SHOT, state.fate)
         return state._replace(health=health, fate=fate, locks=locks)
 
-    def _reward(self, before: AeroState, after: AeroState, wins: Bool[Array, ""]) -> Float[Array, "n"]:
+    def _reward(
+        self, before: AeroState, after: AeroState, wins: Bool[Array, ""]
+    ) -> Float[Array, "n"]:
         n, config = self.size, self.config
         dies = before.is_alive & ~after.is_alive
         num_kills = jnp.sum(dies[n:] & (after.fate[n:] == SHOT))
         num_deaths = jnp.sum(dies[:n])
-        reward = (config.kill_reward * num_kills + config.death_reward * num_deaths) / n + config.win_reward * wins
+        reward = (
+            config.kill_reward * num_kills + config.death_reward * num_deaths
+        ) / n + config.win_reward * wins
         return jnp.full(n, reward)
 
     def _metrics(self, state: AeroState, num_alive: Array, is_end: Array) -> dict[str, Array]:
@@ -268,7 +285,9 @@ class AeroJax:
         )
 
     def _start(self, draws: Float[Array, "draws"]) -> tuple[Flight, Float[Array, "n"]]:
-        """Head-on, or one team behind the other: two lines abreast, facing east or west, turned by a random angle."""
+        """Head-on, or one team behind the other: two lines abreast, facing east or west, turned by
+        a random angle.
+        """
         n, config = self.size, self.config
         kind, yaw, side = draws[:3]
         each = draws[3:].reshape(11, n)
@@ -283,17 +302,27 @@ class AeroJax:
         y = jnp.broadcast_to(config.start_spacing * (jnp.arange(n) - 0.5 * (n - 1)), (2, n))
         height = jnp.broadcast_to(_between(config.start_height, each[1]), (2, n))
         jitter = config.start_jitter * (2 * each[2:8].reshape(3, 2, n) - 1)
-        x, y, height = x + jitter[0], y + jitter[1], jnp.clip(height + jitter[2], *config.start_height)
+        x, y, height = (
+            x + jitter[0],
+            y + jitter[1],
+            jnp.clip(height + jitter[2], *config.start_height),
+        )
         speed = _between(config.start_speed, each[8:10])
         cosine, sine = jnp.cos(2 * jnp.pi * yaw), jnp.sin(2 * jnp.pi * yaw)
 
         def turned(x: Array, y: Array, z: Array) -> Float[Array, "N 3"]:
-            return jnp.stack([cosine * x - sine * y, sine * x + cosine * y, z], axis=-1).reshape(2 * n, 3)
+            return jnp.stack([cosine * x - sine * y, sine * x + cosine * y, z], axis=-1).reshape(
+                2 * n, 3
+            )
 
         zero = jnp.zeros((2, n))
         alpha, throttle = trim(config, self._frame(), height.reshape(-1), speed.reshape(-1))
         flight = Flight(
-            turned(x, y, height), turned(course * speed, zero, zero), turned(zero, zero, zero + 1), alpha, throttle
+            turned(x, y, height),
+            turned(course * speed, zero, zero),
+            turned(zero, zero, zero + 1),
+            alpha,
+            throttle,
         )
         return flight, _between(config.skill, each[10])
 
@@ -311,7 +340,9 @@ def _keep(alive: Bool[Array, "N"], new: Array, old: Array) -> Array:
 
 
 def dogfight(size: int, level: str | None = None) -> AeroJax:
-    """The paper's Dogfight: fighters, in an arena that grows with the teams; against one level if it is named."""
+    """The paper's Dogfight: fighters, in an arena that grows with the teams; against one level if
+    it is named.
+    """
     radius = {2: 8000.0, 4: 9000.0, 8: 10e3}[size]
     env = AeroJax(size, replace(PRESETS["default"], radius=radius))
     return replace(env.against(level), name=f"{env.spec.name}-{level.lower()}") if level else env

@@ -1,4 +1,5 @@
-"""Matches between the heuristic pilots' levels: how strong each is, and whether either side has an edge.
+"""Matches between the heuristic pilots' levels: how strong each is, and whether either side has an
+edge.
 
 ``python -m ratiosym.envs.aerojax.ladder`` prints the ladder of every task.
 """
@@ -29,8 +30,11 @@ class _Progress(NamedTuple):
 
 
 @partial(jax.jit, static_argnums=0)
-def play(env: AeroJax, keys: Key, ours: Float[Array, "E"], theirs: Float[Array, "E"]) -> dict[str, Float[Array, "E"]]:
-    """One episode for each key, our team of one skill against theirs of another; the metrics at its end.
+def play(
+    env: AeroJax, keys: Key, ours: Float[Array, "E"], theirs: Float[Array, "E"]
+) -> dict[str, Float[Array, "E"]]:
+    """One episode for each key, our team of one skill against theirs of another; the metrics at its
+    end.
 
     Skills are traced: one program plays all matches of a task.
     """
@@ -47,23 +51,36 @@ def play(env: AeroJax, keys: Key, ours: Float[Array, "E"], theirs: Float[Array, 
         return state, outcome.terminated, outcome.metrics
 
     def body(progress: _Progress) -> _Progress:
-        state, ends, metrics = jax.vmap(step, (0, 0, 0, None))(keys, ours, progress.state, progress.time)
-        latest = jax.tree.map(lambda old, new: jnp.where(progress.is_over, old, new), progress.metrics, metrics)
+        state, ends, metrics = jax.vmap(step, (0, 0, 0, None))(
+            keys, ours, progress.state, progress.time
+        )
+        latest = jax.tree.map(
+            lambda old, new: jnp.where(progress.is_over, old, new), progress.metrics, metrics
+        )
         return _Progress(progress.time + 1, state, progress.is_over | ends, latest)
 
     nothing = {name: jnp.zeros(ours.shape) for name in METRICS}
-    first = _Progress(jnp.zeros((), jnp.int32), jax.vmap(start)(keys, theirs), jnp.zeros(ours.shape, bool), nothing)
+    first = _Progress(
+        jnp.zeros((), jnp.int32),
+        jax.vmap(start)(keys, theirs),
+        jnp.zeros(ours.shape, bool),
+        nothing,
+    )
     return jax.lax.while_loop(lambda p: ~p.is_over.all(), body, first).metrics
 
 
 def matches(
     env: AeroJax, pairs: list[tuple[str, str]], num_episodes: int, seed: int = 0
 ) -> list[dict[str, np.ndarray]]:
-    """The metrics of every pair (our entrant, theirs), ``num_episodes`` each, all played at once."""
+    """The metrics of every pair (our entrant, theirs), ``num_episodes`` each, all played at
+    once.
+    """
     ours, theirs = (np.repeat([ENTRANTS[pair[i]] for pair in pairs], num_episodes) for i in (0, 1))
     keys = jax.random.split(jax.random.key(seed), len(ours))
     played = play(env, keys, jnp.asarray(ours, jnp.float32), jnp.asarray(theirs, jnp.float32))
-    columns = {name: np.asarray(value).reshape(len(pairs), num_episodes) for name, value in played.items()}
+    columns = {
+        name: np.asarray(value).reshape(len(pairs), num_episodes) for name, value in played.items()
+    }
     return [{name: value[i] for name, value in columns.items()} for i in range(len(pairs))]
 
 
@@ -82,16 +99,22 @@ def self_inflicted(metrics: dict[str, np.ndarray], size: int) -> float:
 
 
 def table(env: AeroJax, num_episodes: int, seed: int = 0) -> str:
-    """Every entrant against L4, as Markdown: wins, losses, draws, weapon kills, self-inflicted losses."""
+    """Every entrant against L4, as Markdown: wins, losses, draws, weapon kills, self-inflicted
+    losses.
+    """
     lines = [
-        f"| {env.spec.name}: team | wins against L4 (95% interval) | losses | draws | kills | self-inflicted losses |",
+        f"| {env.spec.name}: team | wins against L4 (95% interval) | losses | draws | kills | "
+        f"self-inflicted losses |",
         "|---|---|---|---|---|---|",
     ]
-    for name, result in zip(ENTRANTS, matches(env, [(e, "L4") for e in ENTRANTS], num_episodes, seed), strict=True):
+    for name, result in zip(
+        ENTRANTS, matches(env, [(e, "L4") for e in ENTRANTS], num_episodes, seed), strict=True
+    ):
         won, lost = float(result["won"].mean()), float(result["lost"].mean())
         low, high = interval(won, num_episodes)
         lines.append(
-            f"| {name} | {won:.1%} ({low:.1%} to {high:.1%}) | {lost:.1%} | {max(0.0, 1 - won - lost):.1%} "
+            f"| {name} | {won:.1%} ({low:.1%} to {high:.1%}) | {lost:.1%} | "
+            f"{max(0.0, 1 - won - lost):.1%} "
             f"| {result['kills'].mean() / env.size:.1%} | {self_inflicted(result, env.size):.2%} |"
         )
     return "\n".join(lines)

@@ -10,12 +10,18 @@ from ratiosym.envs.aerojax.sensing import Bearing, detection_probability, in_bod
 from ratiosym.envs.aerojax.state import AeroState
 from ratiosym.envs.aerojax.vectors import Vec, norm
 
-NUM_EGO, NUM_ROW, NUM_GLOBAL = 15, 11, 19  # numbers about oneself, another, and (for the critic) an aircraft
+NUM_EGO, NUM_ROW, NUM_GLOBAL = (
+    15,
+    11,
+    19,
+)  # numbers about oneself, another, and (for the critic) an aircraft
 _SPEED = 300.0  # m/s, the unit of speeds in observations
 _UNSEEN = 1e9  # m, sorts behind everything
 
 
-def ego(config: Config, state: AeroState, body: Axes, kinds: Float[Array, "N"]) -> Float[Array, "n 15"]:
+def ego(
+    config: Config, state: AeroState, body: Axes, kinds: Float[Array, "N"]
+) -> Float[Array, "n 15"]:
     """What each ally knows of itself."""
     n = state.skill.shape[0]
     nose, right, up = (axis[:n] for axis in body)
@@ -40,7 +46,12 @@ def ego(config: Config, state: AeroState, body: Axes, kinds: Float[Array, "N"]) 
 
 
 def others(
-    state: AeroState, body: Axes, bearing: Bearing, visible: Bool[Array, "n N"], view_depth: float, kinds: Array
+    state: AeroState,
+    body: Axes,
+    bearing: Bearing,
+    visible: Bool[Array, "n N"],
+    view_depth: float,
+    kinds: Array,
 ) -> Float[Array, "n rows"]:
     """A row for every other aircraft: the visible ones by distance, then zeros."""
     n = visible.shape[0]
@@ -50,7 +61,10 @@ def others(
     heading = velocity * (1 / jnp.maximum(speed, 1e-3))
     courses = in_body(own, heading[None, :])
     team = jnp.where(jnp.arange(2 * n) < n, 1.0, -1.0)
-    about = [jnp.broadcast_to(column, (n, 2 * n)) for column in (team, speed / _SPEED, state.health, kinds)]
+    about = [
+        jnp.broadcast_to(column, (n, 2 * n))
+        for column in (team, speed / _SPEED, state.health, kinds)
+    ]
     columns = [
         jnp.ones((n, 2 * n)),
         about[0],
@@ -66,11 +80,15 @@ def others(
     rank = jnp.sum((earlier < later) | ((earlier == later) & is_before[None]), axis=-1)  # [n, N]
     # The own row is never visible: N - 1 places hold all others.
     has_rank = rank[:, None, :] == jnp.arange(2 * n - 1)[None, :, None]
-    at_place = jnp.sum(jnp.where(has_rank, jnp.arange(2 * n)[None, None, :], 0), axis=-1)  # [n, N - 1]
+    at_place = jnp.sum(
+        jnp.where(has_rank, jnp.arange(2 * n)[None, None, :], 0), axis=-1
+    )  # [n, N - 1]
     return jnp.take_along_axis(rows, at_place[:, :, None], axis=1).reshape(n, -1)
 
 
-def see(config: Config, state: AeroState, bearing: Bearing, draws: Float[Array, "n N"]) -> Bool[Array, "n N"]:
+def see(
+    config: Config, state: AeroState, bearing: Bearing, draws: Float[Array, "n N"]
+) -> Bool[Array, "n N"]:
     """Which aircraft each ally knows of in this decision."""
     n = draws.shape[0]
     alive = state.is_alive
@@ -80,7 +98,9 @@ def see(config: Config, state: AeroState, bearing: Bearing, draws: Float[Array, 
     return share_sight(config, seen, bearing.distance[:, :n], alive[:n]) & can_see
 
 
-def critic(config: Config, state: AeroState, body: Axes, kinds: Float[Array, "N"]) -> Float[Array, "S"]:
+def critic(
+    config: Config, state: AeroState, body: Axes, kinds: Float[Array, "N"]
+) -> Float[Array, "S"]:
     """Everything: 19 numbers an aircraft in fixed order, the time, the shares alive."""
     n = state.skill.shape[0]
     flight, alive = state.flight, state.is_alive

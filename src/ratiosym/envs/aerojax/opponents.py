@@ -1,7 +1,9 @@
-"""The heuristic pilots. They see the true state, remember nothing, and fly with the same limits as everyone.
+"""The heuristic pilots. They see the true state, remember nothing, and fly with the same limits as
+everyone.
 
-A pilot wishes for a direction of flight: at its target, away from a collision, away from the arena's edge. A tracker
-turns the wish into aileron, elevator and throttle. What it may use depends on its skill, from 0 to 1.
+A pilot wishes for a direction of flight: at its target, away from a collision, away from the
+arena's edge. A tracker turns the wish into aileron, elevator and throttle. What it may use depends
+on its skill, from 0 to 1.
 """
 
 from math import cos, radians
@@ -56,7 +58,9 @@ def decide(
     skill: Each,
     noise: Float[Array, "n 3"],
 ) -> Float[Array, "n 3"]:
-    """Actions of one team. ``alive`` is of (own, foes); ``noise`` is uniform in (-1, 1). Decision 47."""
+    """Actions of one team. ``alive`` is of (own, foes); ``noise`` is uniform in (-1, 1). Decision
+    47.
+    """
     script = config.script
     velocity = Vec.of(own.velocity)
     speed = jnp.maximum(norm(velocity), 1.0)
@@ -94,7 +98,9 @@ def _fight(
     facing = dot(me.body.nose[:, None], sight)
     score = jnp.where(alive[None, :], distance * (script.turn_weight - facing), jnp.inf)
     threat = -dot(axes(foes).nose[None, :], sight)  # cosine of the angle from its nose to me
-    is_threat = (threat > cos(radians(script.threat_angle))) & (facing < cos(radians(script.answer_angle)))
+    is_threat = (threat > cos(radians(script.threat_angle))) & (
+        facing < cos(radians(script.answer_angle))
+    )
     is_threat = is_threat & (distance < script.threat_range) & alive[None, :]
     is_skilled = skill >= script.lead_skill
     is_evading = jnp.any(is_threat, axis=1) & is_skilled
@@ -110,7 +116,9 @@ def _fight(
     level = unit(Vec(me.heading.x, me.heading.y, jnp.zeros_like(me.speed)), 1e-3)
     cruise = jnp.clip(0.2 + (script.cruise - me.speed) / script.throttle_band, 0.0, 1.0)
     direction = where(is_fighting, wish.direction, level)
-    return Wish(direction, jnp.where(is_fighting, wish.throttle, cruise), urgency), is_evading & is_fighting
+    return Wish(
+        direction, jnp.where(is_fighting, wish.throttle, cruise), urgency
+    ), is_evading & is_fighting
 
 
 def _pursue(
@@ -122,24 +130,37 @@ def _pursue(
     may_lead: Bool[Array, "n"],
     breaks: Bool[Array, "n"],
 ) -> Wish:
-    """Ahead of a far target, at a near one, behind one that is being overshot; at its speed close behind it."""
+    """Ahead of a far target, at a near one, behind one that is being overshot; at its speed close
+    behind it.
+    """
     closing = -dot(course - me.velocity, away) / distance
-    is_behind = (dot(course, me.heading) > 0.5 * norm(course)) & (distance < script.chase_range) & ~breaks
+    is_behind = (
+        (dot(course, me.heading) > 0.5 * norm(course)) & (distance < script.chase_range) & ~breaks
+    )
     overshoots = is_behind & (closing > script.overshoot_rate * distance)
     lead = jnp.minimum(distance / script.lead_speed, script.lead_time)
     ahead = jnp.where(may_lead & (distance > script.lead_range), lead, 0.0)
     ahead = jnp.where(overshoots, -script.lag_time, ahead)
     wanted = norm(course) + script.chase_gain * (distance - script.chase_distance)
     chase = jnp.clip(0.5 + (wanted - me.speed) / script.throttle_band, 0.0, 1.0)
-    return Wish(unit(away + course * ahead), jnp.where(is_behind, chase, 1.0), jnp.ones_like(distance))
+    return Wish(
+        unit(away + course * ahead), jnp.where(is_behind, chase, 1.0), jnp.ones_like(distance)
+    )
 
 
 def _pick(chosen: Bool[Array, "n m"], vectors: Vec) -> Vec:
-    return Vec(*(jnp.sum(jnp.where(chosen, part, 0.0), axis=1) for part in (vectors.x, vectors.y, vectors.z)))
+    return Vec(
+        *(
+            jnp.sum(jnp.where(chosen, part, 0.0), axis=1)
+            for part in (vectors.x, vectors.y, vectors.z)
+        )
+    )
 
 
 def _calm(config: Config, me: Pilot, wish: Wish, skill: Each) -> Wish:
-    """No more speed and no steeper dive than the pilot can recover from, less so near ground, wall and ceiling."""
+    """No more speed and no steeper dive than the pilot can recover from, less so near ground, wall
+    and ceiling.
+    """
     script = config.script
     room = jnp.clip((config.radius - _reach(me)) / script.room, 0.2, 1.0)
     below = jnp.clip((me.place.z - 500.0) / script.depth, 0.0, 1.0)
@@ -147,7 +168,9 @@ def _calm(config: Config, me: Pilot, wish: Wish, skill: Each) -> Wish:
     z = jnp.clip(wish.direction.z, -_by_skill(script.steepest, skill) * room * below, above)
     excess = (me.speed - _by_skill(script.fastest, skill)) / script.throttle_band
     throttle = jnp.minimum(wish.throttle, jnp.clip(1 - excess, 0.0, 1.0))
-    return wish._replace(direction=unit(Vec(wish.direction.x, wish.direction.y, z)), throttle=throttle)
+    return wish._replace(
+        direction=unit(Vec(wish.direction.x, wish.direction.y, z)), throttle=throttle
+    )
 
 
 def _reach(me: Pilot) -> Each:
@@ -161,10 +184,15 @@ def _danger(config: Config, me: Pilot) -> Danger:
     load = jnp.maximum(script.reserve * me.load, 1.3)
     radius = me.speed * me.speed / GRAVITY  # of a turn at 1 g
     climb = me.heading.z
-    arc = 1 - jnp.sqrt(jnp.maximum(1 - climb * climb, 0.0))  # height of the turn to level flight, in radii
+    arc = 1 - jnp.sqrt(
+        jnp.maximum(1 - climb * climb, 0.0)
+    )  # height of the turn to level flight, in radii
     pull_up = radius / (load - 1)
     sinking, rising = jnp.minimum(me.velocity.z, 0.0), jnp.maximum(me.velocity.z, 0.0)
-    ground = me.place.z < script.floor + jnp.where(climb < 0, arc, 0.0) * pull_up - script.reaction * sinking
+    ground = (
+        me.place.z
+        < script.floor + jnp.where(climb < 0, arc, 0.0) * pull_up - script.reaction * sinking
+    )
     crest = jnp.where(climb > 0, arc, 0.0) * radius / load
     ceiling = me.place.z > config.ceiling - (script.roof + crest + script.reaction * rising)
 
@@ -173,7 +201,9 @@ def _danger(config: Config, me: Pilot) -> Danger:
     sweep = radius / jnp.sqrt(load * load - 1) * (1 - jnp.sqrt(jnp.maximum(1 - out * out, 0.0)))
     # A dive is left first, and that takes room too.
     way = script.wall_reaction * me.speed - pull_up * jnp.minimum(climb, 0.0)
-    wall = (out > -0.1) & (reach > config.radius - (script.wall + 1.2 * sweep + jnp.maximum(out, 0.0) * way))
+    wall = (out > -0.1) & (
+        reach > config.radius - (script.wall + 1.2 * sweep + jnp.maximum(out, 0.0) * way)
+    )
     return Danger(ground | (wall & (climb < -script.shallow)), ceiling, wall)
 
 
@@ -185,13 +215,16 @@ def _protect(script: Script, me: Pilot, wish: Wish, danger: Danger) -> Wish:
     along = me.heading - outward * dot(me.heading, outward)
     inward = unit(Vec(along.x, along.y, zero) - outward * 0.7, 1e-3)
     direction = where(danger.wall, inward, wish.direction)
-    # Out of a steep dive straight up, with next to no turn, which would cost load; else up and inwards at once.
+    # Out of a steep dive straight up, with next to no turn, which would cost load; else up and
+    # inwards at once.
     ahead = Vec(me.heading.x, me.heading.y, zero) - outward * jnp.where(danger.wall, 0.3, 0.0)
     level = where(danger.wall & (me.heading.z >= -script.shallow), inward, unit(ahead, 1e-3))
     direction = where(danger.ground, unit(Vec(level.x, level.y, zero + 0.4)), direction)
     direction = where(danger.ceiling, unit(Vec(level.x, level.y, zero - 0.4)), direction)
     throttle = jnp.where(danger.ground & (me.speed > 200.0), 0.0, wish.throttle)
-    urgency = jnp.where(danger.ground | danger.ceiling | danger.wall, script.save_urgency, wish.urgency)
+    urgency = jnp.where(
+        danger.ground | danger.ceiling | danger.wall, script.save_urgency, wish.urgency
+    )
     return Wish(direction, throttle, urgency)
 
 
@@ -203,7 +236,9 @@ def _avoid(
     alive: tuple[Bool[Array, "n"], Bool[Array, "n"]],
     may_avoid: Bool[Array, "n"],
 ) -> Wish:
-    """Turn away from whoever would come too close within the next seconds, friend or foe (places, velocities)."""
+    """Turn away from whoever would come too close within the next seconds, friend or foe (places,
+    velocities).
+    """
     n = me.speed.shape[0]
     away = _join(me.place, foes[0])[None, :] - me.place[:, None]
     drift = _join(me.velocity, foes[1])[None, :] - me.velocity[:, None]
@@ -220,32 +255,50 @@ def _avoid(
     is_avoiding = jnp.any(is_close, axis=1) & may_avoid
     sideways = unit(total - me.heading * dot(total, me.heading), 1e-3)
     direction = where(is_avoiding, unit(me.heading + sideways), wish.direction)
-    return wish._replace(direction=direction, urgency=jnp.where(is_avoiding, script.save_urgency, wish.urgency))
+    return wish._replace(
+        direction=direction, urgency=jnp.where(is_avoiding, script.save_urgency, wish.urgency)
+    )
 
 
 def _join(own: Vec, foes: Vec) -> Vec:
-    return Vec(*(jnp.concatenate(pair) for pair in ((own.x, foes.x), (own.y, foes.y), (own.z, foes.z))))
+    return Vec(
+        *(jnp.concatenate(pair) for pair in ((own.x, foes.x), (own.y, foes.y), (own.z, foes.z)))
+    )
 
 
 def _thrifty(
-    config: Config, frame: Airframe, me: Pilot, around: Air, carried: Each, may_save: Bool[Array, "n"]
+    config: Config,
+    frame: Airframe,
+    me: Pilot,
+    around: Air,
+    carried: Each,
+    may_save: Bool[Array, "n"],
 ) -> Each:
-    """The load; well below the corner speed no more than thrust sustains, where a pilot may save energy."""
+    """The load; well below the corner speed no more than thrust sustains, where a pilot may save
+    energy.
+    """
     corner = jnp.sqrt(frame.most_g / jnp.maximum(carried, 0.1)) * me.speed
     full = frame.thrust * around.thrust_share / jnp.maximum(around.pressure * frame.wing_area, 1.0)
-    sustained = jnp.sqrt(jnp.maximum(full - frame.drag, 0.0) / frame.induced_drag) / _MOST_LIFT * carried
+    sustained = (
+        jnp.sqrt(jnp.maximum(full - frame.drag, 0.0) / frame.induced_drag) / _MOST_LIFT * carried
+    )
     is_slow = may_save & (me.speed < config.script.slow_share * corner)
     return jnp.where(is_slow, jnp.minimum(me.load, jnp.maximum(sustained, 1.5)), me.load)
 
 
-def _track(config: Config, frame: Airframe, own: Flight, me: Pilot, wish: Wish, around: Air) -> Float[Array, "n 3"]:
-    """Bank the lift vector into the wanted acceleration (gravity's share included) and pull that much."""
+def _track(
+    config: Config, frame: Airframe, own: Flight, me: Pilot, wish: Wish, around: Air
+) -> Float[Array, "n 3"]:
+    """Bank the lift vector into the wanted acceleration (gravity's share included) and pull that
+    much.
+    """
     vh, lh = me.heading, Vec.of(own.lift)
     ahead = dot(vh, wish.direction)
     aside = wish.direction - vh * ahead
     length = jnp.maximum(norm(aside), 1e-4)
     error = jnp.arctan2(length, ahead)
-    # m/s², across the path. What gravity takes is left of the load, so that a hard turn does not sink.
+    # m/s², across the path. What gravity takes is left of the load, so that a hard turn does not
+    # sink.
     most = GRAVITY * jnp.sqrt(jnp.maximum(me.load * me.load - 1, 0.04))
     turn = aside * (jnp.minimum(me.speed * wish.urgency * error, most) / length)
     wanted = turn + Vec(-vh.x * vh.z, -vh.y * vh.z, 1 - vh.z * vh.z) * GRAVITY

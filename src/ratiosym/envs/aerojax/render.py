@@ -15,13 +15,23 @@ from ratiosym.envs.aerojax.config import Cone, Config
 from ratiosym.envs.aerojax.dynamics import angles, axes
 from ratiosym.envs.aerojax.state import AeroState
 
-_WIDTH, _TOP, _SIDE = 560, 560, 240  # pixels: width, heights of the views from above and from the south
+_WIDTH, _TOP, _SIDE = (
+    560,
+    560,
+    240,
+)  # pixels: width, heights of the views from above and from the south
 _ROSTER = 180  # width of the list of aircraft
 _INK, _PAPER, _LINE, _DEAD = (40, 44, 52), (250, 250, 247), (205, 208, 212), (170, 170, 170)
 _TEAMS = ((0, 90, 170), (205, 75, 0))  # ours, theirs: apart for colour-blind eyes too
 _TRAIL = 40  # earlier states shown
 _GLYPH = 350.0  # m, half the drawn length of an aircraft: far larger than life
-_FATES = {ALIVE: "", SHOT: "shot down", CRASHED: "hit the ground", LEFT: "left the arena", COLLIDED: "collided"}
+_FATES = {
+    ALIVE: "",
+    SHOT: "shot down",
+    CRASHED: "hit the ground",
+    LEFT: "left the arena",
+    COLLIDED: "collided",
+}
 
 Points = Float[np.ndarray, "points 3"]
 
@@ -52,13 +62,19 @@ class _View(NamedTuple):
         return list(zip(x.tolist(), y.tolist(), strict=True))
 
 
-def draw(env: Scene, state: AeroState, history: Sequence[AeroState] = ()) -> UInt8[np.ndarray, "height width 3"]:
-    """The view from above, the view from the south below it, and a list of all aircraft beside them."""
+def draw(
+    env: Scene, state: AeroState, history: Sequence[AeroState] = ()
+) -> UInt8[np.ndarray, "height width 3"]:
+    """The view from above, the view from the south below it, and a list of all aircraft beside
+    them.
+    """
     config, state = env.config, jax.tree.map(np.asarray, state)
     margin = 12
     scale = (_WIDTH - 2 * margin) / (2 * config.radius)
     top = _View(0, 1, (_WIDTH / 2, _TOP / 2), scale)
-    side = _View(0, 2, (_WIDTH / 2, _SIDE - margin), min(scale, (_SIDE - 2 * margin) / config.ceiling))
+    side = _View(
+        0, 2, (_WIDTH / 2, _SIDE - margin), min(scale, (_SIDE - 2 * margin) / config.ceiling)
+    )
     whole = Image.new("RGB", (_WIDTH + _ROSTER, _TOP + _SIDE), _PAPER)
     for view, height, above in ((top, _TOP, 0), (side, _SIDE, _TOP)):
         image = Image.new("RGB", (_WIDTH, height), _PAPER)
@@ -86,7 +102,10 @@ def _draw_arena(image: Image.Image, config: Config, view: _View) -> None:
     pen = ImageDraw.Draw(image)
     r, z = config.radius, config.ceiling
     if view.up == 1:
-        pen.ellipse([*view.pixels(np.array([[-r, r, 0]]))[0], *view.pixels(np.array([[r, -r, 0]]))[0]], outline=_LINE)
+        pen.ellipse(
+            [*view.pixels(np.array([[-r, r, 0]]))[0], *view.pixels(np.array([[r, -r, 0]]))[0]],
+            outline=_LINE,
+        )
         pen.text((8, 6), "from above", fill=_INK)
     else:
         (left, high), (right, low) = view.pixels(np.array([[-r, 0, z], [r, 0, 0]]))
@@ -95,14 +114,18 @@ def _draw_arena(image: Image.Image, config: Config, view: _View) -> None:
 
 
 def _draw_cones(image: Image.Image, config: Config, view: _View, state: AeroState) -> None:
-    """Where each living aircraft sees (pale) and shoots (stronger), as the shadows of both cones."""
+    """Where each living aircraft sees (pale) and shoots (stronger), as the shadows of both
+    cones.
+    """
     pen = ImageDraw.Draw(image, "RGBA")  # blends
     frames = _body(state)
     for cone, opacity in ((config.view, 10), (config.weapon, 90)):
         for index in np.flatnonzero(state.fate == ALIVE):
             place = state.flight.position[index : index + 1]
             rim = _rim(cone, *(axis[index] for axis in frames)) + place
-            pen.polygon(_hull(view.pixels(np.vstack([place, rim]))), fill=(*_colour(state, index), opacity))
+            pen.polygon(
+                _hull(view.pixels(np.vstack([place, rim]))), fill=(*_colour(state, index), opacity)
+            )
 
 
 def _rim(cone: Cone, nose: Points, right: Points, up: Points) -> Points:
@@ -124,9 +147,9 @@ def _hull(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     def chain(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
         kept: list[tuple[float, float]] = []
         for x, y in points:
-            while len(kept) > 1 and (kept[-1][0] - kept[-2][0]) * (y - kept[-2][1]) <= (kept[-1][1] - kept[-2][1]) * (
-                x - kept[-2][0]
-            ):
+            while len(kept) > 1 and (kept[-1][0] - kept[-2][0]) * (y - kept[-2][1]) <= (
+                kept[-1][1] - kept[-2][1]
+            ) * (x - kept[-2][0]):
                 kept.pop()
             kept.append((x, y))
         return kept[:-1]
@@ -163,22 +186,30 @@ def _draw_locks(image: Image.Image, view: _View, state: AeroState) -> None:
 
 
 def _draw_aircraft(image: Image.Image, view: _View, state: AeroState) -> None:
-    """Each as an arrowhead in perspective: from above and level a full delta, on a wing's edge a line."""
+    """Each as an arrowhead in perspective: from above and level a full delta, on a wing's edge a
+    line.
+    """
     pen = ImageDraw.Draw(image)
     nose, right, up = _body(state)
     for index, place in enumerate(state.flight.position):
         colour = _colour(state, index)
-        tips = np.array([1.0 * nose[index], -0.7 * nose[index] + 0.7 * right[index], -0.35 * nose[index]])
+        tips = np.array(
+            [1.0 * nose[index], -0.7 * nose[index] + 0.7 * right[index], -0.35 * nose[index]]
+        )
         tips = np.vstack([tips, -0.7 * nose[index] - 0.7 * right[index]])
         pen.polygon(view.pixels(place + _GLYPH * tips), fill=colour)
         if state.fate[index] == ALIVE:
             pen.line(
-                view.pixels(place + _GLYPH * np.array([[0, 0, 0], 0.8 * up[index]])), fill=_INK, width=1
+                view.pixels(place + _GLYPH * np.array([[0, 0, 0], 0.8 * up[index]])),
+                fill=_INK,
+                width=1,
             )  # the fin
             _bar(pen, *view.pixels(place[None])[0], 16, float(state.health[index]), colour)
 
 
-def _bar(pen: Any, x: float, y: float, width: int, share: float, colour: tuple[int, int, int]) -> None:
+def _bar(
+    pen: Any, x: float, y: float, width: int, share: float, colour: tuple[int, int, int]
+) -> None:
     """Health, above the point."""
     left, high = x - width / 2, y - 18
     pen.rectangle([left, high, left + width, high + 3], outline=_LINE, fill=_PAPER)
@@ -198,15 +229,28 @@ def _draw_roster(image: Image.Image, types: Sequence[str], state: AeroState) -> 
         fate = _FATES[int(state.fate[index])]
         about = fate or f"{speed[index]:.0f} m/s  {state.flight.position[index, 2]:.0f} m"
         pen.text((x, y + 12), about, fill=_INK)
-        _bar(pen, x + 145, y + 22, 40, float(state.health[index]) if not fate else 0.0, _colour(state, index))
+        _bar(
+            pen,
+            x + 145,
+            y + 22,
+            40,
+            float(state.health[index]) if not fate else 0.0,
+            _colour(state, index),
+        )
 
 
 _METRES_PER_DEGREE = 111_320.0  # of latitude, and of longitude at the equator, where the arena lies
 
 
 def acmi(env: Scene, states: Sequence[AeroState]) -> str:
-    """An episode in Tacview's text format (ACMI 2.2): positions, attitudes, health, locks and losses."""
-    lines = ["FileType=text/acmi/tacview", "FileVersion=2.2", "0,ReferenceTime=2000-01-01T12:00:00Z"]
+    """An episode in Tacview's text format (ACMI 2.2): positions, attitudes, health, locks and
+    losses.
+    """
+    lines = [
+        "FileType=text/acmi/tacview",
+        "FileVersion=2.2",
+        "0,ReferenceTime=2000-01-01T12:00:00Z",
+    ]
     lines += ["0,ReferenceLongitude=0", "0,ReferenceLatitude=0", "0,Title=AeroJAX"]
     gone: set[int] = set()
     states = [jax.tree.map(np.asarray, state) for state in states]
@@ -216,25 +260,38 @@ def acmi(env: Scene, states: Sequence[AeroState]) -> str:
         for index in range(len(env.types)):
             if index in gone:
                 continue
-            lines.append(_acmi_object(env.types, state, attitudes[step, index], index, with_name=step == 0))
+            lines.append(
+                _acmi_object(env.types, state, attitudes[step, index], index, with_name=step == 0)
+            )
             if state.fate[index] != ALIVE:
-                lines += [f"0,Event=Destroyed|{index + 1:x}|{_FATES[int(state.fate[index])]}", f"-{index + 1:x}"]
+                lines += [
+                    f"0,Event=Destroyed|{index + 1:x}|{_FATES[int(state.fate[index])]}",
+                    f"-{index + 1:x}",
+                ]
                 gone.add(index)
     return "\n".join(lines) + "\n"
 
 
 def _attitudes(states: Sequence[AeroState]) -> Float[np.ndarray, "T N 3"]:
     """Roll, pitch and yaw of everybody in degrees; yaw from north to the right."""
-    flights = jax.tree.map(lambda *leaves: np.stack(leaves), *(state.flight for state in states))  # [T, N, ...]
+    flights = jax.tree.map(
+        lambda *leaves: np.stack(leaves), *(state.flight for state in states)
+    )  # [T, N, ...]
     roll, pitch, _ = angles(flights)
     nose = axes(flights).nose
     return np.degrees(np.stack([roll, pitch, np.arctan2(nose.x, nose.y) % (2 * np.pi)], axis=-1))
 
 
 def _acmi_object(
-    types: Sequence[str], state: AeroState, attitude: Float[np.ndarray, "3"], index: int, with_name: bool
+    types: Sequence[str],
+    state: AeroState,
+    attitude: Float[np.ndarray, "3"],
+    index: int,
+    with_name: bool,
 ) -> str:
-    """One aircraft's line: longitude, latitude, height, roll, pitch, yaw, then the flat coordinates and heading."""
+    """One aircraft's line: longitude, latitude, height, roll, pitch, yaw, then the flat coordinates
+    and heading.
+    """
     n = len(state.skill)
     x, y, z = (float(c) for c in state.flight.position[index])
     roll, pitch, yaw = map(float, attitude)

@@ -34,7 +34,9 @@ def in_body(body: Axes, world: Vec) -> tuple[Array, Array, Array]:
 
 
 def in_cone(cone: Cone, bearing: Bearing) -> Bool[Array, "*b watchers targets"]:
-    """Inside iff ahead, within the ellipse (right / f tan(w/2))² + (up / f tan(h/2))² <= 1, and not too far."""
+    """Inside iff ahead, within the ellipse (right / f tan(w/2))² + (up / f tan(h/2))² <= 1, and not
+    too far.
+    """
     forward, right, up, distance = bearing
     aside = right / tan(radians(cone.width / 2))
     above = up / tan(radians(cone.height / 2))
@@ -55,7 +57,8 @@ def share_sight(
     between: Float[Array, "allies allies"],
     alive: Bool[Array, "allies"],
 ) -> Bool[Array, "allies all"]:
-    """What each ally knows of: its own detections, living allies in radio range, and theirs. One hop.
+    """What each ally knows of: its own detections, living allies in radio range, and theirs. One
+    hop.
 
     ``seen`` is what each detected itself, allies first; ``between`` the distances among allies.
     """

@@ -1,4 +1,6 @@
-"""Vectors in space as three arrays. Apart, the components fuse into long loops over aircraft or pairs of them."""
+"""Vectors in space as three arrays. Apart, the components fuse into long loops over aircraft or
+pairs of them.
+"""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,6 @@
-"""PaxMen, after the published rules: the state holds no grid, and what is constant comes from tables."""
+"""PaxMen, after the published rules: the state holds no grid, and what is constant comes from
+tables.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,11 +26,14 @@ from ratiosym.envs.paxmen.policies import REFERENCE_RETURNS, scripted_teams
 from ratiosym.envs.paxmen.render import draw
 from ratiosym.envs.protocol import Action
 from ratiosym.envs.teams import Team
-from ratiosym.types import Discrete, EnvSpec, InputError, Key, Observation, Step
+from ratiosym.errors import InputError
+from ratiosym.types import Discrete, EnvSpec, Key, Observation, Step
 
 NUM_ACTIONS = len(MOVES)
 PENALTIES_PER_DOT = 40  # an agent that does not eat costs 1/40 = 0.025 of a dot
-WALL, EMPTY, DOT, AGENT = np.array([-1.0, 0.0, 1.0, 0.1], np.float32)  # as they are seen; typed, so never weakly
+WALL, EMPTY, DOT, AGENT = np.array(
+    [-1.0, 0.0, 1.0, 0.1], np.float32
+)  # as they are seen; typed, so never weakly
 NOWHERE = -1  # the cell of what is not there
 TIME_LIMITS = {4: 100, 5: 115, 6: 130}
 METRICS = (
@@ -68,11 +73,17 @@ class PaxMenState(NamedTuple):
 
 
 def paxmen(
-    num_agents: int, held_out: bool = False, mask_walls: bool = False, additive_penalty: bool = False
+    num_agents: int,
+    held_out: bool = False,
+    mask_walls: bool = False,
+    additive_penalty: bool = False,
 ) -> "PaxMen":
     """The task of 4, 5 or 6 agents, on its own maps or on the held-out ones."""
     if num_agents not in LAYOUTS:
-        raise InputError(f"PaxMen has no task of {num_agents} agents; choose from {', '.join(map(str, LAYOUTS))}.")
+        raise InputError(
+            f"PaxMen has no task of {num_agents} agents; choose from "
+            f"{', '.join(map(str, LAYOUTS))}."
+        )
     name = f"paxmen-{num_agents}a" + ("-heldout" if held_out else "")
     layouts = (HELD_OUT if held_out else LAYOUTS)[num_agents]
     known = REFERENCE_RETURNS[num_agents]
@@ -82,21 +93,21 @@ def paxmen(
 
 @dataclass(frozen=True)
 class PaxMen:
-    """Agents leave a hub by as many corridors and eat the dots in the rooms at their ends, three a room.
+    """Agents leave a hub by as many corridors and eat the dots in the rooms at their ends, three a
+    room.
 
-    When the last dot of all is eaten, all are laid out anew: a team that sends one agent to every room earns far more
-    than one that leaves a single room out. N agents, N arms, C free cells.
+    When the last dot of all is eaten, all are laid out anew: a team that sends one agent to every
+    room earns far more than one that leaves a single room out. N agents, N arms, C free cells.
 
-    Observation ``[N, 25]``, in [-1, 1]: the 5x5 cells around the agent, row by row: wall -1, empty 0, dot 1, another
-    agent 0.1 (drawn over a dot); oneself is not drawn. State ``[C]``, in [0, 1]: all free cells, the hub's and then
-    for each arm the corridor's and the room's, each row by row; dots and agents as above.
-    Action ``[N]``, in 0..4: up, down, right, left, eat. A move into a wall stays; eating stays and eats the dot
-    one stands on, if there is one. All move, then all eat, at once. All actions are legal, unless ``mask_walls``.
-    Reward, the same for all agents: dots eaten, less 0.025 for every agent that did not eat; with
-    ``additive_penalty`` less 0.025 for every agent, whether it ate or not.
-    Start: one of the maps, distinct cells of the hub, three cells of each room, all uniform.
-    End: always the clock.
-    Metrics: see ``docs/paxmen.md``.
+    Observation ``[N, 25]``, in [-1, 1]: the 5x5 cells around the agent, row by row: wall -1, empty
+    0, dot 1, another agent 0.1 (drawn over a dot); oneself is not drawn. State ``[C]``, in [0, 1]:
+    all free cells, the hub's and then for each arm the corridor's and the room's, each row by row;
+    dots and agents as above. Action ``[N]``, in 0..4: up, down, right, left, eat. A move into a
+    wall stays; eating stays and eats the dot one stands on, if there is one. All move, then all
+    eat, at once. All actions are legal, unless ``mask_walls``. Reward, the same for all agents:
+    dots eaten, less 0.025 for every agent that did not eat; with ``additive_penalty`` less 0.025
+    for every agent, whether it ate or not. Start: one of the maps, distinct cells of the hub, three
+    cells of each room, all uniform. End: always the clock. Metrics: see ``docs/paxmen.md``.
     """
 
     name: str
@@ -144,7 +155,8 @@ class PaxMen:
         """Start an episode."""
         layout_key, agents_key, dots_key = jax.random.split(key, 3)
         layout = jax.random.randint(layout_key, (), 0, len(self.layouts), jnp.int32)
-        # The hub's cells come first. The places of the largest of independent numbers are distinct and uniform.
+        # The hub's cells come first. The places of the largest of independent numbers are distinct
+        # and uniform.
         order = jax.random.uniform(agents_key, (self.layouts[0].hub ** 2,))
         state = PaxMenState(
             layout=layout,
@@ -193,7 +205,9 @@ class PaxMen:
         return jnp.asarray(getattr(tables(self.layouts), name), jnp.int32)
 
     def _draw_dots(self, key: Key, layout: Int[Array, ""]) -> Int[Array, "N 3"]:
-        """One of the 455 sets of three cells for every room, uniform but for 1 part in 9 million."""
+        """One of the 455 sets of three cells for every room, uniform but for 1 part in 9
+        million.
+        """
         bits = jax.random.bits(key, (self.num_agents,), jnp.uint32)
         sets = jnp.asarray(DOT_SETS, jnp.int32)[bits % len(DOT_SETS)]
         return self._lookup("room_starts")[layout][:, None] + sets
@@ -204,7 +218,9 @@ class PaxMen:
         others = jnp.where(jnp.eye(self.num_agents, dtype=bool), NOWHERE, state.agents[None])
         window = self._lookup("windows")[state.layout, state.agents]  # [A, 25]
         cells = jnp.arange(self.num_cells, dtype=jnp.int32)
-        seen = jnp.where(window == self.num_cells, WALL, jnp.where(_is_among(window, dots[None]), DOT, EMPTY))
+        seen = jnp.where(
+            window == self.num_cells, WALL, jnp.where(_is_among(window, dots[None]), DOT, EMPTY)
+        )
         whole = jnp.where(_is_among(cells, dots), DOT, EMPTY)
         return Observation(
             local=jnp.where(_is_among(window, others), AGENT, seen),
@@ -248,7 +264,9 @@ class PaxMen:
         )
 
     def _metrics(self, state: PaxMenState) -> dict[str, Float[Array, ""]]:
-        """Of the episode so far. The normalised score is of the paper's reward, whatever the options (decision 35)."""
+        """Of the episode so far. The normalised score is of the paper's reward, whatever the
+        options (decision 35).
+        """
         tally = state.tally
         num_turns = self.num_agents * state.time
         low, high = self.score_range
@@ -262,7 +280,9 @@ class PaxMen:
             tally.num_sharing / num_turns,
             tally.first_clear,
         )
-        return {name: value.astype(jnp.float32) for name, value in zip(METRICS, values, strict=True)}
+        return {
+            name: value.astype(jnp.float32) for name, value in zip(METRICS, values, strict=True)
+        }
 
 
 def _is_among(cells: Int[Array, "*b C"], things: Int[Array, "*b M"]) -> Bool[Array, "*b C"]:

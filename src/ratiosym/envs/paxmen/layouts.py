@@ -1,7 +1,7 @@
 """The maps: arms as data, what a valid map is, and the constant tables the environment reads.
 
-A map is a square hub in the middle of a square grid. Arms leave it: a straight corridor one cell wide, then a room
-5 deep and 3 wide, centred on its corridor. Everything else is wall.
+A map is a square hub in the middle of a square grid. Arms leave it: a straight corridor one cell
+wide, then a room 5 deep and 3 wide, centred on its corridor. Everything else is wall.
 """
 
 from functools import cache
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
-from ratiosym.types import InputError
+from ratiosym.errors import InputError
 
 DEPTH, WIDTH = 5, 3  # of a room
 ROOM_CELLS = DEPTH * WIDTH
@@ -19,7 +19,12 @@ DOTS_PER_ROOM = 3
 LONGEST = 12  # corridor
 VIEW = 5  # an agent sees a square of so many cells
 BORDER = LONGEST + DEPTH + VIEW // 2  # from the grid's edge to the hub: no window leaves the grid
-SIDES = {"N": (-1, 0), "S": (1, 0), "E": (0, 1), "W": (0, -1)}  # one step away from the hub: rows, columns
+SIDES = {
+    "N": (-1, 0),
+    "S": (1, 0),
+    "E": (0, 1),
+    "W": (0, -1),
+}  # one step away from the hub: rows, columns
 MOVES = ((-1, 0), (1, 0), (0, 1), (0, -1), (0, 0))  # by action: up, down, right, left, eat
 EAT = 4
 
@@ -47,18 +52,29 @@ class Layout(NamedTuple):
 def _crosses(lengths: tuple[str, ...]) -> tuple[Layout, ...]:
     """One arm a side, in the order N, S, E, W; a word of lengths for each map."""
     return tuple(
-        Layout(3, tuple(Arm(side, 0, int(n)) for side, n in zip(SIDES, word.split(), strict=True))) for word in lengths
+        Layout(3, tuple(Arm(side, 0, int(n)) for side, n in zip(SIDES, word.split(), strict=True)))
+        for word in lengths
     )
 
 
 def _doubled(hub: int, doubled: dict[str, tuple[int, int]], others: dict[str, int]) -> Layout:
-    """Two arms, at offsets -2 and +2, on each doubled side; one on each other side, in the order N, S, E, W."""
-    pairs = [Arm(side, o, n) for side, lengths in doubled.items() for o, n in zip((-2, 2), lengths, strict=True)]
+    """Two arms, at offsets -2 and +2, on each doubled side; one on each other side, in the order N,
+    S, E, W.
+    """
+    pairs = [
+        Arm(side, o, n)
+        for side, lengths in doubled.items()
+        for o, n in zip((-2, 2), lengths, strict=True)
+    ]
     return Layout(hub, (*pairs, *(Arm(side, 0, others[side]) for side in SIDES if side in others)))
 
 
-def _five(side: str, pair: tuple[int, int] = (12, 4), others: tuple[int, int, int] = (8, 8, 8)) -> Layout:
-    return _doubled(5, {side: pair}, dict(zip((s for s in SIDES if s != side), others, strict=True)))
+def _five(
+    side: str, pair: tuple[int, int] = (12, 4), others: tuple[int, int, int] = (8, 8, 8)
+) -> Layout:
+    return _doubled(
+        5, {side: pair}, dict(zip((s for s in SIDES if s != side), others, strict=True))
+    )
 
 
 def _six(sides: str, pair: tuple[int, int] = (12, 8)) -> Layout:
@@ -99,7 +115,9 @@ def room_cells(layout: Layout, arm: Arm) -> list[Cell]:
 
 
 def _strip(layout: Layout, arm: Arm, distances: range, reach: int) -> list[Cell]:
-    """Cells so many steps outside the hub's edge, and up to ``reach`` cells beside the arm's middle line."""
+    """Cells so many steps outside the hub's edge, and up to ``reach`` cells beside the arm's middle
+    line.
+    """
     step, middle = np.array(SIDES[arm.side]), layout.size // 2
     beside = np.abs(step[::-1])  # east for arms to the north and south, south for the others
     edge = middle + layout.hub // 2 * step + arm.offset * beside
@@ -108,7 +126,9 @@ def _strip(layout: Layout, arm: Arm, distances: range, reach: int) -> list[Cell]
 
 
 def free_cells(layout: Layout) -> list[Cell]:
-    """In the critic's order: the hub, then for each arm its corridor and its room, each row by row (decision 31)."""
+    """In the critic's order: the hub, then for each arm its corridor and its room, each row by row
+    (decision 31).
+    """
     cells = hub_cells(layout)
     for arm in layout.arms:
         cells += corridor_cells(layout, arm) + room_cells(layout, arm)
@@ -123,9 +143,11 @@ def walls(layout: Layout) -> Bool[np.ndarray, "size size"]:
 
 
 class Tables(NamedTuple):
-    """Everything constant about a task's maps. A cell is its index among its map's free cells, in the critic's order.
+    """Everything constant about a task's maps. A cell is its index among its map's free cells, in
+    the critic's order.
 
-    L maps, C free cells, N arms. An arm's cells follow one another, first the corridor's and then the room's.
+    L maps, C free cells, N arms. An arm's cells follow one another, first the corridor's and then
+    the room's.
     """
 
     positions: Int[np.ndarray, "L C 2"]  # row and column on the grid
@@ -148,8 +170,15 @@ def _tables_of(layout: Layout) -> Tables:
     reach = range(-(VIEW // 2), VIEW // 2 + 1)
     return Tables(
         np.array(cells),
-        np.array([[index.get((r + y, c + x), i) for y, x in MOVES] for i, (r, c) in enumerate(cells)]),
-        np.array([[index.get((r + y, c + x), len(cells)) for y in reach for x in reach] for r, c in cells]),
+        np.array(
+            [[index.get((r + y, c + x), i) for y, x in MOVES] for i, (r, c) in enumerate(cells)]
+        ),
+        np.array(
+            [
+                [index.get((r + y, c + x), len(cells)) for y in reach for x in reach]
+                for r, c in cells
+            ]
+        ),
         np.array([index[corridor_cells(layout, arm)[0]] for arm in layout.arms]),
         np.array([index[room_cells(layout, arm)[0]] for arm in layout.arms]),
     )
@@ -160,7 +189,9 @@ DOT_SETS = np.array(list(combinations(range(ROOM_CELLS), DOTS_PER_ROOM)))
 
 
 def validate(layouts: tuple[Layout, ...]) -> None:
-    """Raise ``InputError`` unless these maps can make one task: each sound by itself, all of the same size."""
+    """Raise ``InputError`` unless these maps can make one task: each sound by itself, all of the
+    same size.
+    """
     if not layouts:
         raise InputError("There are no layouts; a task needs at least one.")
     for number, layout in enumerate(layouts):
@@ -174,22 +205,36 @@ def validate(layouts: tuple[Layout, ...]) -> None:
             ("a number of free cells of", len(free_cells(layout)), len(free_cells(first))),
         ):
             if size != expected:
-                raise InputError(f"Layout {number} has {what} {size}, layout 0 {expected}; a task's maps must agree.")
+                raise InputError(
+                    f"Layout {number} has {what} {size}, layout 0 {expected}; a task's maps must "
+                    f"agree."
+                )
 
 
 def _validate_sizes(name: str, layout: Layout) -> None:
     hub, arms = layout
     if not isinstance(hub, int) or hub < 1 or hub % 2 == 0:
-        raise InputError(f"{name}: its hub has the side {hub!r}; it must be an odd int of at least 1.")
+        raise InputError(
+            f"{name}: its hub has the side {hub!r}; it must be an odd int of at least 1."
+        )
     if not 1 <= len(arms) <= hub**2:
-        raise InputError(f"{name}: it has {len(arms)} arms; at least 1, and at most the {hub**2} cells of its hub.")
+        raise InputError(
+            f"{name}: it has {len(arms)} arms; at least 1, and at most the {hub**2} cells of its "
+            f"hub."
+        )
     for arm in arms:
         if arm.side not in SIDES:
             raise InputError(f"{name}: {arm} has an unknown side; choose from {', '.join(SIDES)}.")
         if not isinstance(arm.offset, int) or abs(arm.offset) > hub // 2:
-            raise InputError(f"{name}: {arm} does not touch the hub; offset must be an int of at most +-{hub // 2}.")
+            raise InputError(
+                f"{name}: {arm} does not touch the hub; offset must be an int of at most "
+                f"+-{hub // 2}."
+            )
         if not isinstance(arm.length, int) or not 1 <= arm.length <= LONGEST:
-            raise InputError(f"{name}: {arm} has a corridor of {arm.length!r}; it must be an int from 1 to {LONGEST}.")
+            raise InputError(
+                f"{name}: {arm} has a corridor of {arm.length!r}; it must be an int from 1 to "
+                f"{LONGEST}."
+            )
 
 
 def _validate_ways(name: str, layout: Layout) -> None:
@@ -200,9 +245,14 @@ def _validate_ways(name: str, layout: Layout) -> None:
         door = corridor[-1 if arm.side in "NW" else 0]
         for row, column in corridor + room:
             around = [(row + y, column + x) for y, x in MOVES]  # and the cell itself
-            met = {owner[cell] for cell in around if cell in owner} - ({"the hub"} if (row, column) == door else set())
+            met = {owner[cell] for cell in around if cell in owner} - (
+                {"the hub"} if (row, column) == door else set()
+            )
             if met:
-                raise InputError(f"{name}: {arm} meets {met.pop()} at row {row}, column {column}; keep a wall between.")
+                raise InputError(
+                    f"{name}: {arm} meets {met.pop()} at row {row}, column {column}; keep a wall "
+                    f"between."
+                )
         owner |= dict.fromkeys(corridor + room, arm)
 
 

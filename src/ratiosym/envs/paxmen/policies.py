@@ -14,12 +14,35 @@ from ratiosym.types import Key, Observation, State
 
 # Mean returns, by number of agents. The normalised score is 0 at ``random`` and 1 at ``oracle``.
 REFERENCE_RETURNS: dict[int, dict[str, float]] = {
-    4: {"idle": -10.0, "random": -9.20, "room_missed": -0.8, "one_idle": 23.7, "local": 89.2, "oracle": 93.7},
-    5: {"idle": -14.375, "random": -13.67, "room_missed": -2.1, "one_idle": 29.0, "local": 125.3, "oracle": 132.3},
-    6: {"idle": -19.5, "random": -18.37, "room_missed": -4.1, "one_idle": 36.1, "local": 167.9, "oracle": 178.5},
+    4: {
+        "idle": -10.0,
+        "random": -9.20,
+        "room_missed": -0.8,
+        "one_idle": 23.7,
+        "local": 89.2,
+        "oracle": 93.7,
+    },
+    5: {
+        "idle": -14.375,
+        "random": -13.67,
+        "room_missed": -2.1,
+        "one_idle": 29.0,
+        "local": 125.3,
+        "oracle": 132.3,
+    },
+    6: {
+        "idle": -19.5,
+        "random": -18.37,
+        "room_missed": -4.1,
+        "one_idle": 36.1,
+        "local": 167.9,
+        "oracle": 178.5,
+    },
 }
 
-Roles = Int[Array, "N"]  # the room each agent is to empty; NO_ROOM for an agent that stays where it is
+Roles = Int[
+    Array, "N"
+]  # the room each agent is to empty; NO_ROOM for an agent that stays where it is
 NO_ROOM = -1
 FAR = 10_000  # farther than any cell
 
@@ -27,25 +50,34 @@ FAR = 10_000  # farther than any cell
 def scripted_teams(layouts: tuple[Layout, ...]) -> dict[str, Team]:
     """Weakest first. Decision 34: how rooms are given to agents, and what each team sees."""
     num_agents = len(layouts[0].arms)
-    all_play, all_but_one = partial(_roles, layouts, num_agents), partial(_roles, layouts, num_agents - 1)
+    all_play, all_but_one = (
+        partial(_roles, layouts, num_agents),
+        partial(_roles, layouts, num_agents - 1),
+    )
     looks_around = partial(_act, layouts, sees_all=False)
     knows_all = partial(_act, layouts, sees_all=True)
     helps_out = partial(_act, layouts, sees_all=True, helps=True)
     return {
         "idle": Team("nobody moves", lambda key, state: (), _stay),
-        "room_missed": Team("one agent idle, the nearest room never visited", all_but_one, knows_all),
+        "room_missed": Team(
+            "one agent idle, the nearest room never visited", all_but_one, knows_all
+        ),
         "one_idle": Team("one agent idle, the others empty its room too", all_but_one, helps_out),
         "local": Team("one agent a room, sees its 5x5 window", all_play, looks_around),
         "oracle": Team("one agent a room, sees everything", all_play, knows_all),
     }
 
 
-def _stay(key: Key, state: State, observation: Observation, memory: Memory) -> tuple[Action, Memory]:
+def _stay(
+    key: Key, state: State, observation: Observation, memory: Memory
+) -> tuple[Action, Memory]:
     return jnp.full(state.agents.shape, EAT, jnp.int32), memory  # no dot lies in the hub
 
 
 def _roles(layouts: tuple[Layout, ...], num_playing: int, key: Key, state: State) -> Roles:
-    """Rooms take the nearest agent still free, the farthest room first: the team is complete the sooner."""
+    """Rooms take the nearest agent still free, the farthest room first: the team is complete the
+    sooner.
+    """
     distance = _distance(layouts)[state.layout]
     rooms = _rooms_by_length(layouts)[state.layout]
     middles = _middles(layouts, state.layout)
@@ -73,22 +105,30 @@ def _act(
     position = jnp.asarray(tables(layouts).positions, jnp.int32)[state.layout]
     distance = _distance(layouts)[state.layout]
 
-    def target(cell: Int[Array, ""], room: Int[Array, ""], middle: Int[Array, ""]) -> Int[Array, ""]:
+    def target(
+        cell: Int[Array, ""], room: Int[Array, ""], middle: Int[Array, ""]
+    ) -> Int[Array, ""]:
         dots, is_seen = state.dots[room], state.is_left[room]
         if not sees_all:
             is_seen &= jnp.abs(position[dots] - position[cell][None]).max(1) <= VIEW // 2
-        # Planning with half the dots in sight can turn back for ever: who sees a part takes the nearest dot.
+        # Planning with half the dots in sight can turn back for ever: who sees a part takes the
+        # nearest dot.
         cost = _tours(distance, cell, dots, is_seen) if sees_all else distance[cell, dots]
         return jnp.where(is_seen.any(), dots[jnp.argmin(jnp.where(is_seen, cost, FAR))], middle)
 
     targets = jax.vmap(target)(state.agents, roles, _middles(layouts, state.layout)[roles])
-    moves = jnp.asarray(tables(layouts).moves, jnp.int32)[state.layout, state.agents, :EAT]  # [N, 4]
+    moves = jnp.asarray(tables(layouts).moves, jnp.int32)[
+        state.layout, state.agents, :EAT
+    ]  # [N, 4]
     step = jnp.argmin(distance[moves, targets[:, None]], 1).astype(jnp.int32)
     return jnp.where((state.agents == targets) | (roles == NO_ROOM), EAT, step), roles
 
 
 def _tours(
-    distance: Int[Array, "C C"], cell: Int[Array, ""], dots: Int[Array, "3"], is_left: Bool[Array, "3"]
+    distance: Int[Array, "C C"],
+    cell: Int[Array, ""],
+    dots: Int[Array, "3"],
+    is_left: Bool[Array, "3"],
 ) -> Int[Array, "3"]:
     """The steps it takes to collect all dots that are left, by which of them is collected first."""
 
@@ -103,7 +143,9 @@ def _tours(
 
 
 def _send_help(layouts: tuple[Layout, ...], state: State, roles: Roles) -> Roles:
-    """The nearest agent whose own room is empty takes the room that nobody has, if there are dots in it."""
+    """The nearest agent whose own room is empty takes the room that nobody has, if there are dots
+    in it.
+    """
     has_dots = state.is_left.any(1)
     is_taken = (jnp.arange(roles.size)[:, None] == roles[None]).any(1)
     room = jnp.argmin(is_taken).astype(jnp.int32)

@@ -5,7 +5,16 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, UInt8
 
-from ratiosym.envs.paxmen.layouts import LAYOUTS, VIEW, Cell, Layout, corridor_cells, hub_cells, room_cells, tables
+from ratiosym.envs.paxmen.layouts import (
+    LAYOUTS,
+    VIEW,
+    Cell,
+    Layout,
+    corridor_cells,
+    hub_cells,
+    room_cells,
+    tables,
+)
 from ratiosym.types import State
 
 Picture = UInt8[np.ndarray, "H W 3"]
@@ -15,7 +24,14 @@ SHEET_CELL = 4
 WALL, FREE, DOT = (38, 42, 51), (236, 234, 226), (178, 134, 0)
 HUB, CORRIDOR, ROOM = (236, 234, 226), (160, 190, 214), (242, 196, 120)  # on the sheet of maps
 # Okabe and Ito's colours, told apart by colour-blind people too.
-AGENTS = ((0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (86, 180, 233), (230, 159, 0))
+AGENTS = (
+    (0, 114, 178),
+    (213, 94, 0),
+    (0, 158, 115),
+    (204, 121, 167),
+    (86, 180, 233),
+    (230, 159, 0),
+)
 SHADE = 0.25  # of an agent's colour on the cells it sees
 
 
@@ -44,7 +60,10 @@ def draw(layouts: tuple[Layout, ...], state: State) -> Picture:
 def contact_sheet() -> Picture:
     """The tasks' twelve maps: a row for each task, hub, corridors and rooms in three colours."""
     side = max(layout.size for layouts in LAYOUTS.values() for layout in layouts) + 1
-    rows = [np.concatenate([_map(layout, side) for layout in layouts], axis=1) for layouts in LAYOUTS.values()]
+    rows = [
+        np.concatenate([_map(layout, side) for layout in layouts], axis=1)
+        for layouts in LAYOUTS.values()
+    ]
     return np.concatenate(rows).repeat(SHEET_CELL, 0).repeat(SHEET_CELL, 1)
 
 
@@ -81,7 +100,9 @@ def _shade(picture: Picture, row: int, column: int, colour: tuple[int, int, int]
 
 def _square(picture: Picture, row: int, column: int, num_cells: int = 1) -> Picture:
     """The pixels of some cells: a view, to paint on."""
-    return picture[CELL * row : CELL * (row + num_cells), CELL * column : CELL * (column + num_cells)]
+    return picture[
+        CELL * row : CELL * (row + num_cells), CELL * column : CELL * (column + num_cells)
+    ]
 
 
 def _disc(radius: float) -> Bool[np.ndarray, "cell cell"]:

@@ -8,9 +8,9 @@ import numpy as np
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from ratiosym.errors import InputError
 from ratiosym.experiments.tuning.search import FINISHED, PRUNER, SAMPLER, Search, TrialRow
 from ratiosym.experiments.tuning.storage import Database, Home, Journal
-from ratiosym.types import InputError
 
 POLL_SECONDS = 1.0
 
@@ -21,9 +21,14 @@ class Ledger:
     def __init__(self, search: Search) -> None:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.search = search
-        self.home: Home = Journal(search.out) if search.storage is None else Database(search.storage, search.study_name)
+        self.home: Home = (
+            Journal(search.out)
+            if search.storage is None
+            else Database(search.storage, search.study_name)
+        )
         self.distributions = {
-            name: optuna.distributions.CategoricalDistribution(choices) for name, choices in search.space.items()
+            name: optuna.distributions.CategoricalDistribution(choices)
+            for name, choices in search.space.items()
         }
         with self.home.claiming():
             named = {"study_name": search.study_name, "storage": self.home.storage}
@@ -41,10 +46,15 @@ class Ledger:
             self.study.set_user_attr("settings", here)
         elif there != here:
             different = describe_differences(there, here)
-            where = f"in '{self.search.out}'" if self.search.storage is None else f"in '{self.search.address}'"
+            where = (
+                f"in '{self.search.out}'"
+                if self.search.storage is None
+                else f"in '{self.search.address}'"
+            )
             other = "--out" if self.search.storage is None else "--name"
             raise InputError(
-                f"The search '{self.search.study_name}' {where} has other settings ({different}). Give the same ones "
+                f"The search '{self.search.study_name}' {where} has other settings ({different}). "
+                f"Give the same ones "
                 f"to go on with it, or choose another {other}; nothing was changed."
             )
 
@@ -53,8 +63,10 @@ class Ledger:
         number = len(self.rows())
         if number > self.search.num_trials:
             raise InputError(
-                f"The search '{self.search.study_name}' has {number} trials already, but --trials is "
-                f"{self.search.num_trials}. It may raise their number, not lower it; nothing was changed."
+                f"The search '{self.search.study_name}' has {number} trials already, but --trials "
+                f"is "
+                f"{self.search.num_trials}. It may raise their number, not lower it; nothing was "
+                f"changed."
             )
 
     def trials(self) -> list[FrozenTrial]:
@@ -70,13 +82,20 @@ class Ledger:
 
     def row(self, number: int, trial: FrozenTrial) -> TrialRow:
         """One place."""
-        names = {TrialState.FAIL: "waiting", TrialState.PRUNED: "diverged" if is_diverged(trial) else "pruned"}
+        names = {
+            TrialState.FAIL: "waiting",
+            TrialState.PRUNED: "diverged" if is_diverged(trial) else "pruned",
+        }
         state = names.get(trial.state, trial.state.name.lower())
         value = trial.value if trial.state == TrialState.COMPLETE else None
-        return TrialRow(number, state, value, dict(trial.params), dict(trial.user_attrs.get("seeds", {})))
+        return TrialRow(
+            number, state, value, dict(trial.params), dict(trial.user_attrs.get("seeds", {}))
+        )
 
     def queue(self) -> None:
-        """Queue every place that nobody has; those whose worker died with what they have. Called while claiming."""
+        """Queue every place that nobody has; those whose worker died with what they have. Called
+        while claiming.
+        """
         self.home.fail_dead(self.study)
         found: dict[int, list[FrozenTrial]] = {}
         for trial in self.trials():
@@ -93,11 +112,16 @@ class Ledger:
             state=TrialState.WAITING,
             params=last.params if last and is_known else None,
             distributions=self.distributions if is_known else None,
-            user_attrs={"place": place, "seeds": last.user_attrs.get("seeds", {}) if last and is_known else {}},
+            user_attrs={
+                "place": place,
+                "seeds": last.user_attrs.get("seeds", {}) if last and is_known else {},
+            },
         )
 
     def claim(self, held: ExitStack) -> Any:
-        """A trial to run, held until ``held`` closes; None when all places are finished. Waits for other workers."""
+        """A trial to run, held until ``held`` closes; None when all places are finished. Waits for
+        other workers.
+        """
         while True:
             with self.home.claiming():
                 self.queue()
@@ -113,7 +137,8 @@ class Ledger:
         place = waiting.user_attrs["place"]
         held.enter_context(self.home.hold(waiting._trial_id, place))
         self.home.storage.set_trial_state_values(waiting._trial_id, TrialState.RUNNING)
-        # A place's random numbers depend on the search's seed and the place alone, whoever runs it and when.
+        # A place's random numbers depend on the search's seed and the place alone, whoever runs it
+        # and when.
         seed = int(np.random.SeedSequence((self.search.sampler_seed, place)).generate_state(1)[0])
         study = optuna.load_study(
             study_name=self.search.study_name,
@@ -127,7 +152,9 @@ class Ledger:
         return trial
 
     def known_seeds(self, params: dict[str, Any]) -> dict[str, float]:
-        """Seeds that other trials have finished with these parameters: they would come out the same (Decision 69)."""
+        """Seeds that other trials have finished with these parameters: they would come out the same
+        (Decision 69).
+        """
         same = [t.user_attrs.get("seeds", {}) for t in self.trials() if t.params == params]
         return {seed: value for seeds in same for seed, value in seeds.items()}
 
@@ -146,6 +173,8 @@ def describe_differences(there: Any, here: Any, path: str = "") -> str:
     """Where two settings differ, in words."""
     if isinstance(there, dict) and isinstance(here, dict):
         names = sorted(there.keys() | here.keys())
-        found = [describe_differences(there.get(n), here.get(n), f"{path} {n}".strip()) for n in names]
+        found = [
+            describe_differences(there.get(n), here.get(n), f"{path} {n}".strip()) for n in names
+        ]
         return "; ".join(words for words in found if words)
     return "" if there == here else f"{path}: {there} there, {here} here"

@@ -11,15 +11,21 @@ import numpy as np
 import optuna
 
 from ratiosym.envs.tasks import make
-from ratiosym.experiments import records
+from ratiosym.errors import InputError
 from ratiosym.experiments.search_spaces import Choices
 from ratiosym.experiments.tuning.ledger import Ledger, describe_differences
 from ratiosym.experiments.tuning.search import FINISHED, Search, TrialRow, best_of
 from ratiosym.experiments.tuning.seeds import RunSeed, train_seed
 from ratiosym.experiments.tuning.storage import Database, database_errors, quietly
-from ratiosym.experiments.tuning.workers import OnProgress, nobody_asks, run_on_ray, run_processes, work
+from ratiosym.experiments.tuning.workers import (
+    OnProgress,
+    nobody_asks,
+    run_on_ray,
+    run_processes,
+    work,
+)
 from ratiosym.learning.train import make_learner
-from ratiosym.types import InputError
+from ratiosym.runs import files, provenance
 
 RunWorkers = Callable[[Search, OnProgress], None]
 
@@ -42,13 +48,17 @@ class Outcome:
         return best_of(self.rows)
 
 
-def tune(search: Search, run_workers: RunWorkers | int = 1, on_progress: OnProgress = nobody_asks) -> Outcome:
+def tune(
+    search: Search, run_workers: RunWorkers | int = 1, on_progress: OnProgress = nobody_asks
+) -> Outcome:
     """Search, or go on with a search, and write down what came out.
 
     ``run_workers`` is a number of local ones, or a function that runs them elsewhere.
     """
     search.validate()
-    make_learner(make(search.config.task), search.config, 1)  # whether the task exists and groups fit the devices
+    make_learner(
+        make(search.config.task), search.config, 1
+    )  # whether the task exists and groups fit the devices
     run_workers = local_workers(run_workers) if isinstance(run_workers, int) else run_workers
     occupy(search)
     with database_errors(search.storage):
@@ -75,10 +85,14 @@ def local_workers(number: int, run_seed: RunSeed = train_seed) -> RunWorkers:
     return run
 
 
-def ray_workers(num_cpus: float = 1, num_gpus: float = 0, run_seed: RunSeed = train_seed) -> RunWorkers:
+def ray_workers(
+    num_cpus: float = 1, num_gpus: float = 0, run_seed: RunSeed = train_seed
+) -> RunWorkers:
     """As many as fit on a Ray cluster."""
     if num_cpus < 0 or num_gpus < 0 or num_cpus + num_gpus <= 0:
-        raise InputError(f"--cpus is {num_cpus:g} and --gpus {num_gpus:g}; a worker needs some of one of them.")
+        raise InputError(
+            f"--cpus is {num_cpus:g} and --gpus {num_gpus:g}; a worker needs some of one of them."
+        )
 
     def run(search: Search, on_progress: OnProgress) -> None:
         run_on_ray(search, num_cpus, num_gpus, run_seed, on_progress)
@@ -91,19 +105,29 @@ def occupy(search: Search) -> None:
     out, path = search.out, search.out / "search.json"
     try:
         if path.exists():
-            check_same(search, records.read_json(path))
+            check_same(search, files.read_json(path))
             return
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise InputError(f"'{out}' is not empty and holds no search. Choose another --out; nothing was changed.")
+            raise InputError(
+                f"'{out}' is not empty and holds no search. Choose another --out; nothing was "
+                f"changed."
+            )
         if search.storage is not None:
             with database_errors(search.storage):
                 Database(search.storage, search.study_name)  # before anything is written
         out.mkdir(parents=True, exist_ok=True)
-        details = {"study": search.study_name, "storage": search.address, "settings": search.settings()}
-        records.write_json(path, {**details, "optuna": optuna.__version__, **provenance(search)})
+        details = {
+            "study": search.study_name,
+            "storage": search.address,
+            "settings": search.settings(),
+        }
+        files.write_json(
+            path, {**details, "optuna": optuna.__version__, **search_provenance(search)}
+        )
     except OSError as error:
         raise InputError(
-            f"'{out}' cannot be written ({error.strerror}). Choose another --out, in a directory of yours."
+            f"'{out}' cannot be written ({error.strerror}). Choose another --out, in a directory "
+            f"of yours."
         ) from None
 
 
@@ -113,40 +137,55 @@ def check_same(search: Search, found: dict[str, Any]) -> None:
     there = {name: found.get(name) for name in own}
     if there != own:
         raise InputError(
-            f"'{search.out}' holds another search ({describe_differences(there, own)}). Give the same options to go on "
+            f"'{search.out}' holds another search ({describe_differences(there, own)}). Give the "
+            f"same options to go on "
             f"with it, or choose another --out; nothing was changed."
         )
 
 
-def provenance(search: Search) -> dict[str, Any]:
+def search_provenance(search: Search) -> dict[str, Any]:
     """What ran, where; the command without the storage's password."""
-    found = records.provenance()
+    found = provenance.provenance()
     if search.storage is not None:
         found["command"] = found["command"].replace(search.storage, search.address)
     return found
 
 
 def main_effects(rows: list[TrialRow], space: dict[str, Choices]) -> dict[str, float]:
-    """How much of what trials differ by each hyperparameter explains by itself, as shares of 1 (Decision 71).
+    """How much of what trials differ by each hyperparameter explains by itself, as shares of 1
+    (Decision 71).
 
-    An additive model, value = sum over hyperparameters of effect(choice), by ridge regression on all trials with a
-    finished seed, equal ones once. A hyperparameter's importance is the variance of its effects over its choices.
+    An additive model, value = sum over hyperparameters of effect(choice), by ridge regression on
+    all trials with a finished seed, equal ones once. A hyperparameter's importance is the variance
+    of its effects over its choices.
     """
-    distinct = {tuple(row.params.values()): row for row in rows if row.seeds and row.state in FINISHED}.values()
+    distinct = {
+        tuple(row.params.values()): row for row in rows if row.seeds and row.state in FINISHED
+    }.values()
     values = np.array([np.mean(list(row.seeds.values())) for row in distinct])
     if len(values) < FEWEST or values.std() == 0:
         return {}
     tried = {name: sorted({row.params[name] for row in distinct}) for name in space}
     columns = [(name, choice) for name, choices in tried.items() for choice in choices]
-    x = np.array([[float(row.params[name] == choice) for name, choice in columns] for row in distinct])
+    x = np.array(
+        [[float(row.params[name] == choice) for name, choice in columns] for row in distinct]
+    )
     x, y = x - x.mean(axis=0), (values - values.mean()) / values.std()
     effects = np.linalg.solve(x.T @ x + np.eye(len(columns)), x.T @ y)
-    spread = {n: float(np.var([e for e, (name, _) in zip(effects, columns, strict=True) if name == n])) for n in space}
-    return {name: spread[name] / sum(spread.values()) for name in sorted(space, key=lambda n: -spread[n])}
+    spread = {
+        n: float(np.var([e for e, (name, _) in zip(effects, columns, strict=True) if name == n]))
+        for n in space
+    }
+    return {
+        name: spread[name] / sum(spread.values())
+        for name in sorted(space, key=lambda n: -spread[n])
+    }
 
 
 def ped_anova(ledger: Ledger) -> dict[str, float]:
-    """Optuna's measure that needs no further library: what tells the best quarter of the complete trials apart."""
+    """Optuna's measure that needs no further library: what tells the best quarter of the complete
+    trials apart.
+    """
     if sum(row.state == "complete" for row in ledger.rows()) < FEWEST:
         return {}
     with quietly():
@@ -159,7 +198,9 @@ def write_outcome(outcome: Outcome) -> None:
     search, rows, best = outcome.search, outcome.rows, outcome.best
     write_trials(search, rows)
     measures = {"main_effects": outcome.importance, "ped_anova": outcome.ped_anova}
-    records.write_json(search.out / "importance.json", {**measures, "ped_anova_target_quantile": TARGET_QUANTILE})
+    files.write_json(
+        search.out / "importance.json", {**measures, "ped_anova_target_quantile": TARGET_QUANTILE}
+    )
     if best is None:
         return
     config = search.trial_config(best.params, seed=0)
@@ -173,16 +214,20 @@ def write_outcome(outcome: Outcome) -> None:
         "steps": config.steps,
         "seeds": best.seeds,
     }
-    records.write_json(search.out / "best.json", {**details, **provenance(search)})
+    files.write_json(search.out / "best.json", {**details, **search_provenance(search)})
 
 
 def write_trials(search: Search, rows: list[TrialRow]) -> None:
     """One line a trial: number, state, value, finished seeds, parameters."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["trial", "state", "value", *search.space, *(f"seed-{seed}" for seed in search.seeds)])
+    writer.writerow(
+        ["trial", "state", "value", *search.space, *(f"seed-{seed}" for seed in search.seeds)]
+    )
     for row in rows:
         params = [row.params.get(name, "") for name in search.space]
         seeds = [row.seeds.get(str(seed), "") for seed in search.seeds]
-        writer.writerow([row.number, row.state, "" if row.value is None else row.value, *params, *seeds])
-    records.write_whole(search.out / "trials.csv", text.getvalue())
+        writer.writerow(
+            [row.number, row.state, "" if row.value is None else row.value, *params, *seeds]
+        )
+    files.write_whole(search.out / "trials.csv", text.getvalue())

@@ -6,11 +6,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from ratiosym.errors import InputError
 from ratiosym.experiments.presets import change
 from ratiosym.experiments.search_spaces import Choices, search_space
 from ratiosym.experiments.tuning.storage import hide_password
 from ratiosym.learning.config import RunConfig
-from ratiosym.types import InputError
 
 SEEDS = tuple(range(1000, 1005))  # five fixed ones, and none of a final run's (Decision 66)
 # Every flag by name, since Optuna's defaults change (Decision 65).
@@ -21,7 +21,12 @@ SAMPLER = {
     "n_startup_trials": 10,
     "n_ei_candidates": 24,
 }
-PRUNER = {"n_startup_trials": 5, "n_warmup_steps": 0, "interval_steps": 1, "n_min_trials": 1}  # Decision 68
+PRUNER = {
+    "n_startup_trials": 5,
+    "n_warmup_steps": 0,
+    "interval_steps": 1,
+    "n_min_trials": 1,
+}  # Decision 68
 
 FINISHED = ("complete", "pruned", "diverged")
 
@@ -35,7 +40,9 @@ class Search:
     out: Path
     seeds: tuple[int, ...] = SEEDS
     sampler_seed: int = 0
-    storage: str | None = field(default=None, repr=False)  # postgresql://...; None is a journal file in ``out``
+    storage: str | None = field(
+        default=None, repr=False
+    )  # postgresql://...; None is a journal file in ``out``
     name: str = ""  # of the study in the storage
 
     @property
@@ -58,8 +65,15 @@ class Search:
         return change(self.config, **params, seed=seed)
 
     def settings(self) -> dict[str, Any]:
-        """Everything that a trial's value depends on, as plain data: workers of one search must agree on it."""
-        fixed = {k: v for part in flat(self.config) for k, v in part.items() if k not in (*self.space, "seed")}
+        """Everything that a trial's value depends on, as plain data: workers of one search must
+        agree on it.
+        """
+        fixed = {
+            k: v
+            for part in flat(self.config)
+            for k, v in part.items()
+            if k not in (*self.space, "seed")
+        }
         data = {
             "run": fixed,
             "space": self.space,
@@ -76,7 +90,7 @@ class Search:
                 raise InputError(f"{name} is {number}; it must be at least 1.")
         shape, most = self.config.shape, max(self.space["num_minibatches"])
         if shape.num_envs % shape.update_batch_size == 0 and shape.sequences_per_group % most:
-            what = "environments" if shape.has_memory else "steps"
+            what = "environments" if shape.is_recurrent else "steps"
             raise InputError(
                 f"The search tries up to {most} minibatches (Table 2), which do not divide the "
                 f"{shape.sequences_per_group} {what} of a group ({shape.num_envs} environments in "
@@ -92,7 +106,7 @@ class Search:
 def flat(config: RunConfig) -> list[dict[str, Any]]:
     """A configuration and its parts, without nesting."""
     data = config.to_dict()
-    parts = [data.pop(name) for name in ("trust_region", "hyperparameters", "shape")]
+    parts = [data.pop(name) for name in ("objective_parameters", "hyperparameters", "shape")]
     given = {k: v for k, v in parts[0].items() if v is not None}
     return [data, given, *parts[1:]]
 

@@ -7,13 +7,13 @@ from statistics import mean
 from time import monotonic
 
 from ratiosym.envs.tasks import make
-from ratiosym.experiments import records
-from ratiosym.experiments.records import Row
-from ratiosym.experiments.run import evaluation_row
 from ratiosym.learning.config import RunConfig
 from ratiosym.learning.devices import keep_programs
 from ratiosym.learning.train import Evaluated, NonFiniteLoss, make_learner
 from ratiosym.learning.train import train as learn
+from ratiosym.runs import files, tables
+from ratiosym.runs.loop import evaluation_row
+from ratiosym.runs.tables import Row
 
 RunSeed = Callable[[RunConfig], list[Row]]
 
@@ -31,7 +31,9 @@ def train_seed(config: RunConfig) -> list[Row]:
 
 
 def final_return(evaluations: list[Row]) -> float:
-    """A seed's value: the mean return over the last 20% of evaluations, the one before training not counted."""
+    """A seed's value: the mean return over the last 20% of evaluations, the one before training not
+    counted.
+    """
     returns = [row["mean_return"] for row in evaluations[1:]]
     return mean(returns[-math.ceil(0.2 * len(returns)) :])
 
@@ -48,10 +50,13 @@ def reason(error: Exception) -> str:
 def seed_value(directory: Path, config: RunConfig, run_seed: RunSeed) -> float:
     """Run a seed and keep it, unless it is there already."""
     summary = directory / "summary.json"
-    if summary.exists() and records.read_json(directory / "config.json")["config"] == config.to_dict():
-        return float(records.read_json(summary)["value"])
+    if (
+        summary.exists()
+        and files.read_json(directory / "config.json")["config"] == config.to_dict()
+    ):
+        return float(files.read_json(summary)["value"])
     summary.unlink(missing_ok=True)
-    records.write_json(directory / "config.json", {"config": config.to_dict()})
+    files.write_json(directory / "config.json", {"config": config.to_dict()})
     began = monotonic()
     try:
         evaluations = run_seed(config)
@@ -59,8 +64,8 @@ def seed_value(directory: Path, config: RunConfig, run_seed: RunSeed) -> float:
         if not math.isfinite(value):
             raise Diverged(f"The returns of seed {config.seed} are not finite numbers.")
     except (NonFiniteLoss, Diverged) as error:
-        records.write_whole(directory / "failure.txt", f"{reason(error)}\n")
+        files.write_whole(directory / "failure.txt", f"{reason(error)}\n")
         raise
-    records.write_table(directory / "evaluations.csv", evaluations)
-    records.write_json(summary, {"value": value, "seconds": round(monotonic() - began, 1)})
+    tables.write_table(directory / "evaluations.csv", evaluations)
+    files.write_json(summary, {"value": value, "seconds": round(monotonic() - began, 1)})
     return value

@@ -16,9 +16,10 @@ import sqlalchemy
 from filelock import FileLock, Timeout
 from optuna.trial import TrialState
 
-from ratiosym.types import InputError
+from ratiosym.errors import InputError
 
-# A database's workers show that they live every so many seconds; one silent for longer has lost its trial.
+# A database's workers show that they live every so many seconds; one silent for longer has lost its
+# trial.
 HEARTBEAT_SECONDS = 20
 GRACE_SECONDS = 90
 
@@ -44,7 +45,9 @@ class Home(Protocol):
 
 
 class Journal:
-    """A file, for the processes of one machine. Locks are the system's: a process's go with it, however it dies."""
+    """A file, for the processes of one machine. Locks are the system's: a process's go with it,
+    however it dies.
+    """
 
     def __init__(self, out: Path) -> None:
         path = out / "journal.log"
@@ -94,7 +97,10 @@ class Database:
         digest = hashlib.sha256(f"ratiosym {study_name}".encode()).digest()
         self._key = int.from_bytes(digest[:8], signed=True)
         self._engine = sqlalchemy.create_engine(url, **options)
-        with self.claiming(), quietly():  # two workers that make the tables at once would trip over each other
+        with (
+            self.claiming(),
+            quietly(),
+        ):  # two workers that make the tables at once would trip over each other
             self.storage = optuna.storages.RDBStorage(
                 url,
                 engine_kwargs=options,
@@ -106,12 +112,16 @@ class Database:
     def claiming(self) -> Iterator[None]:
         """A lock of the server's; it ends with the transaction, and that with its connection."""
         with self._engine.begin() as connection:
-            connection.execute(sqlalchemy.text("SELECT pg_advisory_xact_lock(:key)"), {"key": self._key})
+            connection.execute(
+                sqlalchemy.text("SELECT pg_advisory_xact_lock(:key)"), {"key": self._key}
+            )
             yield
 
     @contextmanager
     def hold(self, trial_id: int, number: int) -> Iterator[None]:
-        """Heartbeats, the first one before the trial is called running: without any it would never be found dead."""
+        """Heartbeats, the first one before the trial is called running: without any it would never
+        be found dead.
+        """
         self.storage.record_heartbeat(trial_id)
         is_over = threading.Event()
         thread = threading.Thread(target=self._beat, args=(trial_id, is_over), daemon=True)
@@ -164,9 +174,13 @@ def database_url(address: str) -> str:
     try:
         url = sqlalchemy.make_url(address).set(drivername="postgresql+psycopg")
     except (sqlalchemy.exc.ArgumentError, ValueError):
-        raise InputError(f"--storage is '{hide_password(address)}', which is no address. {advice}") from None
+        raise InputError(
+            f"--storage is '{hide_password(address)}', which is no address. {advice}"
+        ) from None
     if not url.database:
-        raise InputError(f"--storage is '{hide_password(address)}', which names no database. {advice}")
+        raise InputError(
+            f"--storage is '{hide_password(address)}', which names no database. {advice}"
+        )
     return url.render_as_string(hide_password=False)
 
 
@@ -183,6 +197,7 @@ def database_errors(address: str | None) -> Iterator[None]:
         secret = sqlalchemy.make_url(database_url(address)).password
         line = line.replace(secret, "***") if secret else line
         raise InputError(
-            f"The database '{hide_password(address)}' does not answer as it should: {line}. Nothing that has finished "
+            f"The database '{hide_password(address)}' does not answer as it should: {line}. "
+            f"Nothing that has finished "
             f"is lost: the same command goes on when it does."
         ) from None

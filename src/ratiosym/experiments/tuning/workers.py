@@ -16,6 +16,7 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState
 
+from ratiosym.errors import InputError
 from ratiosym.experiments.executors import check_resources, connect, import_ray
 from ratiosym.experiments.tuning.ledger import POLL_SECONDS, Ledger
 from ratiosym.experiments.tuning.search import FINISHED, Search, TrialRow
@@ -23,7 +24,6 @@ from ratiosym.experiments.tuning.seeds import Diverged, RunSeed, reason, seed_va
 from ratiosym.experiments.tuning.storage import database_errors, quietly, trial_directory
 from ratiosym.learning.devices import num_cores, start_jax
 from ratiosym.learning.train import NonFiniteLoss
-from ratiosym.types import InputError
 
 OnProgress = Callable[[list[TrialRow]], None]
 
@@ -32,7 +32,9 @@ def nobody_asks(rows: list[TrialRow]) -> None:
     """Progress without a display."""
 
 
-def work(search: Search, run_seed: RunSeed = train_seed, on_progress: OnProgress = nobody_asks) -> None:
+def work(
+    search: Search, run_seed: RunSeed = train_seed, on_progress: OnProgress = nobody_asks
+) -> None:
     """Run trials until all are finished, whoever else works on them."""
     with database_errors(search.storage):
         ledger = Ledger(search)
@@ -46,9 +48,13 @@ def work(search: Search, run_seed: RunSeed = train_seed, on_progress: OnProgress
             on_progress(ledger.rows())
 
 
-def run_trial(ledger: Ledger, trial: Any, run_seed: RunSeed, on_progress: Callable[[], None]) -> None:
+def run_trial(
+    ledger: Ledger, trial: Any, run_seed: RunSeed, on_progress: Callable[[], None]
+) -> None:
     """A trial to its end: complete, pruned or diverged."""
-    with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):  # silent for too long: another has it now
+    with contextlib.suppress(
+        optuna.exceptions.UpdateFinishedTrialError
+    ):  # silent for too long: another has it now
         try:
             ledger.finish(trial, *run_seeds(ledger, trial, run_seed, on_progress))
         except (NonFiniteLoss, Diverged) as error:
@@ -56,8 +62,12 @@ def run_trial(ledger: Ledger, trial: Any, run_seed: RunSeed, on_progress: Callab
             ledger.finish(trial, TrialState.PRUNED)  # Decision 70
 
 
-def run_seeds(ledger: Ledger, trial: Any, run_seed: RunSeed, on_progress: Callable[[], None]) -> tuple[Any, float]:
-    """Seeds one after another, with a pruning check after each but the last: the trial's end and its value."""
+def run_seeds(
+    ledger: Ledger, trial: Any, run_seed: RunSeed, on_progress: Callable[[], None]
+) -> tuple[Any, float]:
+    """Seeds one after another, with a pruning check after each but the last: the trial's end and
+    its value.
+    """
     search, directory = ledger.search, trial_directory(ledger.search.out, trial.user_attrs["place"])
     known = ledger.known_seeds(trial.params)
     values = dict(trial.user_attrs["seeds"])  # finished before an interruption
@@ -66,7 +76,11 @@ def run_seeds(ledger: Ledger, trial: Any, run_seed: RunSeed, on_progress: Callab
         if str(seed) not in values:
             config = search.trial_config(trial.params, seed)
             is_known = str(seed) in known
-            value = known[str(seed)] if is_known else seed_value(directory / f"seed-{seed}", config, run_seed)
+            value = (
+                known[str(seed)]
+                if is_known
+                else seed_value(directory / f"seed-{seed}", config, run_seed)
+            )
             values[str(seed)] = value
             trial.set_user_attr("seeds", values)
         so_far = mean(values[str(s)] for s in search.seeds[: step + 1])
@@ -83,11 +97,15 @@ def default_workers() -> int:
     return num_cores() if jax.default_backend() == "cpu" else 1
 
 
-def run_processes(search: Search, num_workers: int, run_seed: RunSeed, on_progress: OnProgress) -> None:
+def run_processes(
+    search: Search, num_workers: int, run_seed: RunSeed, on_progress: OnProgress
+) -> None:
     """Workers on this machine, pinned to a core each."""
     ledger = Ledger(search)
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=work_as_child, args=(search, run_seed)) for _ in range(num_workers)]
+    processes = [
+        context.Process(target=work_as_child, args=(search, run_seed)) for _ in range(num_workers)
+    ]
     try:
         for number, process in enumerate(processes):
             with pinned(number):
@@ -103,11 +121,17 @@ def run_processes(search: Search, num_workers: int, run_seed: RunSeed, on_progre
             if process.pid is not None:
                 process.join()
     on_progress(ledger.rows())
-    check_finished(ledger, [f"exit code {process.exitcode}" for process in processes if process.exitcode])
+    check_finished(
+        ledger, [f"exit code {process.exitcode}" for process in processes if process.exitcode]
+    )
 
 
-def run_on_ray(search: Search, num_cpus: float, num_gpus: float, run_seed: RunSeed, on_progress: OnProgress) -> None:
-    """Workers on a Ray cluster, as many as fit. Without a database ``out`` must be on a disk that all share."""
+def run_on_ray(
+    search: Search, num_cpus: float, num_gpus: float, run_seed: RunSeed, on_progress: OnProgress
+) -> None:
+    """Workers on a Ray cluster, as many as fit. Without a database ``out`` must be on a disk that
+    all share.
+    """
     ledger, ray = Ledger(search), import_ray()
     left: list[Any] = []
     is_own = not ray.is_initialized()
@@ -122,7 +146,10 @@ def run_on_ray(search: Search, num_cpus: float, num_gpus: float, run_seed: RunSe
         options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_retries": 0, "max_calls": 1}
         remote = ray.remote(**options)(work_remotely)
         absolute = dataclasses.replace(search, out=search.out.absolute())
-        tasks = [remote.remote(absolute, run_seed, num_cpus) for _ in range(min(max(1, fits), search.num_trials))]
+        tasks = [
+            remote.remote(absolute, run_seed, num_cpus)
+            for _ in range(min(max(1, fits), search.num_trials))
+        ]
         left.extend(tasks)
         while left:
             _, left = ray.wait(left, timeout=POLL_SECONDS)
@@ -151,7 +178,8 @@ def check_finished(ledger: Ledger, deaths: list[str]) -> None:
     num_missing = sum(row.state not in FINISHED for row in rows)
     if num_missing:
         raise InputError(
-            f"All workers of '{ledger.search.out}' have ended ({'; '.join(deaths)}), but {num_missing} of {len(rows)} "
+            f"All workers of '{ledger.search.out}' have ended ({'; '.join(deaths)}), but "
+            f"{num_missing} of {len(rows)} "
             f"trials are not finished. What has finished is kept: the same command goes on."
         )
 

@@ -1,0 +1,1 @@
+"""Environments of other libraries as ours."""

@@ -1,0 +1,80 @@
+"""What the adapters share: how jaxmarl's classes are loaded and built, and its dicts turned into
+arrays.
+"""
+
+import importlib
+import sys
+import warnings
+from importlib.util import find_spec, module_from_spec
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from ratiosym.errors import MissingLibraryError
+
+
+def load(task: str, module: str, name: str) -> Any:
+    """A class or function of jaxmarl, or one line on how to get it for ``task``."""
+    if find_spec("jaxmarl") is None:
+        raise MissingLibraryError(
+            f"Task {task!r} needs the library jaxmarl. Install it with: pip install "
+            f"'ratiosym[jaxmarl]'"
+        )
+    with jax.ensure_compile_time_eval(), jax.numpy_rank_promotion("allow"):
+        return getattr(_import_alone(f"jaxmarl.environments.{module}"), name)
+
+
+def build(library_class: Any, **settings: Any) -> Any:
+    """An instance. The library makes arrays then: concrete ones, even where an outer function is
+    being traced.
+    """
+    with (
+        jax.ensure_compile_time_eval(),
+        jax.numpy_rank_promotion("allow"),
+        warnings.catch_warnings(),
+    ):
+        # JaxNav's map warns of its default distance to the goal, which starts on the grid do not
+        # use.
+        warnings.filterwarnings("ignore", "max_dist_to_goal", UserWarning)
+        return library_class(**settings)
+
+
+def stack(library: Any, values: dict[str, Array]) -> Array:
+    """One array for all agents, in the library's order."""
+    return jnp.stack([values[agent] for agent in library.agents])  # [A, ...]
+
+
+def unstack(library: Any, values: Array) -> dict[str, Array]:
+    """The dict by agent name that the library expects."""
+    return {agent: values[index] for index, agent in enumerate(library.agents)}
+
+
+def strong(tree: Any) -> Any:
+    """Without weak types: the library's start has some that its step has not, and jit would compile
+    twice.
+    """
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.asarray(leaf).dtype), tree)
+
+
+def _import_alone(name: str) -> Any:
+    """Import a module without running the ``__init__`` of the packages it is in.
+
+    Those of jaxmarl print to standard output and import every environment there is, seconds of
+    work. While the module loads, empty packages stand in for them; afterwards they are gone, and
+    ``import jaxmarl`` works as ever and finds the same classes.
+    """
+    parts = name.split(".")
+    packages = [".".join(parts[:end]) for end in range(1, len(parts))]
+    stand_ins = [package for package in packages if package not in sys.modules]
+    try:
+        for package in stand_ins:
+            spec = find_spec(package)
+            if spec is None:
+                raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+            sys.modules[package] = module_from_spec(spec)
+        return importlib.import_module(name)
+    finally:
+        for package in stand_ins:
+            sys.modules.pop(package, None)

@@ -1,0 +1,30 @@
+"""Our environments as other people's code knows environments: JaxMARL, Jumanji, PettingZoo.
+
+Each face is one module that needs one library. All three work for anything that keeps the ``Env``
+contract and take a task's name or an environment; by name, without agent ids.
+"""
+
+from importlib.util import find_spec
+
+from ratiosym.envs.protocol import Env
+from ratiosym.envs.tasks import make
+from ratiosym.errors import MissingLibraryError
+
+
+def environment(env: str | Env) -> Env:
+    """The environment itself, or that of a task without agent ids."""
+    return make(env, agent_ids=False) if isinstance(env, str) else env
+
+
+def agent_names(env: Env) -> list[str]:
+    """What an agent is called where agents have names."""
+    return [f"agent_{index}" for index in range(env.spec.num_agents)]
+
+
+def require(library: str) -> None:
+    """Say how to get a face's library, which is also the name of our extra, where it is missing."""
+    if find_spec(library) is None:
+        raise MissingLibraryError(
+            f"The face for {library} needs that library. Install it with: pip install "
+            f"'ratiosym[{library}]'"
+        )

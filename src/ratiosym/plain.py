@@ -1,0 +1,108 @@
+"""Typed records from plain data: the one reader of every file that people can edit (runs, plans,
+settings).
+
+JSON and TOML know neither which names a record has nor what kind each value must be.
+``read_record`` does: it gives a dataclass whose fields have their declared types, or an InputError
+that names the field, what came and what is allowed.
+"""
+
+import dataclasses
+import math
+import types
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from ratiosym.errors import InputError
+
+Record = TypeVar("Record")
+
+_WORDS = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    dict: "a table of names and values",
+}
+
+
+def read_record(kind: type[Record], data: Any, what: str) -> Record:
+    """``kind`` from a table of names and values. ``what`` begins messages, as in "The run's
+    config".
+    """
+    if not isinstance(data, Mapping):
+        raise InputError(f"{what} is {shorten(data)}; it must be {_WORDS[dict]}.")
+    fields = {f.name: f for f in dataclasses.fields(kind) if f.init}  # type: ignore[arg-type]
+    hints = get_type_hints(kind)
+    for name in data:
+        if name not in fields:
+            raise unknown_name("name", name, fields, f" {what} has: {', '.join(fields)}.")
+    required = [
+        n for n, f in fields.items() if f.default is f.default_factory is dataclasses.MISSING
+    ]
+    missing = [name for name in required if name not in data]
+    if missing:
+        raise InputError(f"{what} needs '{missing[0]}'. It has: {', '.join(fields)}.")
+    return kind(
+        **{
+            name: read_value(hints[name], value, f"{what}: '{name}'")
+            for name, value in data.items()
+        }
+    )
+
+
+def read_value(kind: Any, value: Any, what: str) -> Any:
+    """A value of a declared type. Whole numbers are numbers too; true and false are neither."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if dataclasses.is_dataclass(kind):
+        return read_record(kind, value, what)  # type: ignore[arg-type]
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        return read_value(next(k for k in arguments if k is not type(None)), value, what)
+    if origin is Literal:
+        if value not in arguments or type(value) not in map(type, arguments):
+            allowed = ", ".join(map(repr, arguments))
+            raise InputError(f"{what} is {shorten(value)}; it must be one of {allowed}.")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise InputError(f"{what} is {shorten(value)}; it must be a list.")
+        return tuple(read_value(arguments[0], entry, f"an entry of {what}") for entry in value)
+    if origin in (dict, Mapping):
+        if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+            raise InputError(f"{what} is {shorten(value)}; it must be {_WORDS[dict]}.")
+        return {
+            name: read_value(arguments[1], entry, f"{what}: '{name}'")
+            for name, entry in value.items()
+        }
+    return _read_scalar(kind, value, what)
+
+
+def _read_scalar(kind: type, value: Any, what: str) -> Any:
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind:
+        raise InputError(
+            f"{what} is {shorten(value)}; it must be {_WORDS.get(kind, kind.__name__)}."
+        )
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{what} is {value}; it must be a finite number.")
+    return value
+
+
+def unknown_name(what: str, name: Any, names: Iterable[str], end: str | None = None) -> InputError:
+    """What to say of a name that does not exist: the closest one, and what there is."""
+    names = list(names)
+    matches = get_close_matches(str(name), names, n=1, cutoff=0.4)
+    closest = "".join(f" Closest: '{match}'." for match in matches)
+    end = f" Choose one of: {', '.join(names)}." if end is None else end
+    return InputError(f"Unknown {what} '{name}'.{closest}{end}")
+
+
+def shorten(value: Any, limit: int = 60) -> str:
+    """A value as it is written, cut where it would fill the screen."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 4]} ..."

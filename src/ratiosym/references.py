@@ -1,0 +1,86 @@
+"""Parts of your own by name: ``package.module:attribute`` or ``path/to/file.py:attribute``.
+
+A task, network, objective or tracker that is named in this way is recorded with a run and found
+again by whoever resumes it, in this process or another.
+"""
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ratiosym.errors import InputError
+
+
+def is_reference(name: str) -> bool:
+    """Whether a name points into a module or a file."""
+    module, colon, attribute = name.rpartition(":")
+    return bool(colon and module and attribute.isidentifier())
+
+
+def load_reference(name: str, what: str) -> Any:
+    """The object a reference points at. ``what`` is what it should be, for messages ("task",
+    "network").
+    """
+    module_name, _, attribute = name.rpartition(":")
+    if not is_reference(name):
+        raise InputError(
+            f"The {what} '{name}' is not of the form package.module:name or path/to/file.py:name."
+        )
+    module = (
+        _load_file(name, module_name, what)
+        if module_name.endswith(".py")
+        else _import(name, module_name, what)
+    )
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        raise InputError(
+            f"The {what} '{name}' is missing: '{module_name}' has no '{attribute}'."
+        ) from None
+
+
+def canonical_reference(name: str) -> str:
+    """The same reference, valid from any working directory: a file's path is made absolute."""
+    module_name, _, attribute = name.rpartition(":")
+    if is_reference(name) and module_name.endswith(".py"):
+        return f"{Path(module_name).expanduser().absolute()}:{attribute}"
+    return name
+
+
+def _import(name: str, module_name: str, what: str) -> ModuleType:
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)  # as ``python -m`` does; last, so that nothing installed is hidden
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and module_name.split(".")[0] == error.name.split(".")[0]:
+            raise InputError(
+                f"The {what} '{name}' cannot be loaded: there is no module '{error.name}'. Install "
+                f"its package, "
+                f"run from the directory that holds it, or name a file: path/to/file.py:name."
+            ) from None
+        raise
+
+
+def _load_file(name: str, path: str, what: str) -> ModuleType:
+    file = Path(path).expanduser().absolute()
+    if not file.is_file():
+        raise InputError(f"The {what} '{name}' cannot be loaded: there is no file '{file}'.")
+    # One module per file and process, so that classes defined in it stay the same classes.
+    module_name = f"ratiosym_user_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+    if module_name in sys.modules:
+        return sys.modules[module_name]
+    spec = importlib.util.spec_from_file_location(module_name, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[module_name]
+        raise
+    return module

@@ -1,0 +1,83 @@
+"""Episodes to look at: of a trained team from its run's directory, or of a scripted one from a
+task's name.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from ratiosym.envs.protocol import Env
+from ratiosym.envs.tasks import TASKS, VARIANTS, find_task, make
+from ratiosym.envs.teams import Team, get_team, teams_of
+from ratiosym.errors import InputError
+from ratiosym.learning.evaluate import Episodes, Moment, record_episode, run_episodes
+from ratiosym.runs.trained import arena, load_policy, load_run
+
+BATCH = 256  # episodes side by side
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Who plays what."""
+
+    title: str
+    env: Env  # as the team sees it
+    plain: Any  # the environment itself, without wrappers: it draws
+    team: Team
+
+    def record(self, seed: int) -> list[Moment]:
+        """One episode, moment by moment."""
+        return record_episode(self.env, self.team, jax.random.key(seed))
+
+
+def find_cast(
+    what: str, team: str | None = None, which: str = "best", task: str | None = None
+) -> Cast:
+    """A trained team (``what`` is the directory of a run) or a scripted one (``what`` is a task).
+
+    A trained team can play another ``task`` of the same sizes.
+    """
+    if what in TASKS | VARIANTS:
+        if task is not None:
+            raise InputError(
+                f"--task is for a trained team, but '{what}' is a task already. Leave one out."
+            )
+        env = make(what, agent_ids=False)
+        name = team or "random"
+        return Cast(f"{what} {name}", env, env, get_team(env, name))
+    if not Path(what).exists():
+        find_task(what)  # neither: says which task is closest
+    if team is not None:
+        raise InputError(
+            f"--team names a script, but '{what}' is a run with a policy of its own. Leave one out."
+        )
+    _, config, _ = load_run(Path(what))
+    task, policy = arena(config, task), load_policy(what, which)
+    env, plain = make(task), make(task, agent_ids=False)
+    return Cast(f"{task} {config.objective}", env, plain, policy.team())
+
+
+def play_baselines(task: str, num_episodes: int, seed: int) -> dict[str, tuple[Team, Episodes]]:
+    """Every scripted team of a task over fresh episodes."""
+    if num_episodes < 2:
+        raise InputError(
+            f"--episodes is {num_episodes}; it must be at least 2, for a standard error."
+        )
+    env = make(task, agent_ids=False)
+    keys = jax.random.split(jax.random.key(seed), num_episodes)
+    return {name: (team, play_episodes(env, team, keys)) for name, team in teams_of(env).items()}
+
+
+def play_episodes(env: Env, team: Team, keys: jax.Array) -> Episodes:
+    """An episode for each key, a batch at a time."""
+    play = jax.jit(lambda keys: run_episodes(env, team, keys))
+    size = min(BATCH, len(keys))
+    padded = keys[
+        jax.numpy.arange(-(-len(keys) // size) * size) % len(keys)
+    ]  # whole batches: compiled once
+    parts = [
+        jax.device_get(play(padded[start : start + size])) for start in range(0, len(keys), size)
+    ]
+    return jax.tree.map(lambda *xs: jax.numpy.concatenate(xs)[: len(keys)], *parts)

@@ -1,0 +1,59 @@
+"""What ran, where: versions, commit, machine, command."""
+
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("ratiosym", "jax", "jaxlib", "numpy", "optax", "orbax-checkpoint", "jaxmarl", "jumanji")
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of everything that numbers depend on."""
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def commit() -> str | None:
+    """The commit of the source tree, with '+changes' where it has been edited; None for an
+    installed package.
+    """
+    root = Path(__file__).parent
+    try:
+        run = {"cwd": root, "capture_output": True, "text": True, "timeout": 10, "check": True}
+        tracked = subprocess.run(["git", "ls-files", "--error-unmatch", __file__], **run)  # type: ignore[call-overload]
+        name = subprocess.run(["git", "rev-parse", "HEAD"], **run).stdout.strip()  # type: ignore[call-overload]
+        status = subprocess.run(["git", "status", "--porcelain", "--", "."], **run)  # type: ignore[call-overload]
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return name + ("+changes" if status.stdout.strip() else "") if tracked else None
+
+
+def provenance() -> dict[str, Any]:
+    """What ran, where."""
+    import jax
+
+    return {
+        "versions": versions(),
+        "commit": commit(),
+        "devices": [d.device_kind for d in jax.devices()],
+        "platform": platform.platform(),
+        "processor": processor_name(),
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+    }
+
+
+def processor_name() -> str:
+    """The processor as its maker calls it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(x.split(":", 1)[1].strip() for x in lines if x.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()

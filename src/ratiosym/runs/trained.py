@@ -1,0 +1,100 @@
+"""Trained policies: load one from its run's directory, evaluate it."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ratiosym.envs.tasks import make
+from ratiosym.errors import InputError
+from ratiosym.learning.config import RunConfig, RunShape
+from ratiosym.learning.devices import keep_programs
+from ratiosym.learning.evaluate import Episodes
+from ratiosym.learning.networks import init_params
+from ratiosym.learning.policy import Policy
+from ratiosym.learning.train import absolute_metric, make_learner
+from ratiosym.runs import checkpoint
+from ratiosym.runs.directory import run_directories
+from ratiosym.types import EnvSpec
+
+
+def load_policy(directory: str | Path, which: str = "best") -> Policy:
+    """The policy of a run: its best parameters so far, or the ``last`` ones."""
+    check_which(which)
+    found, config, spec = load_run(Path(directory))
+    params = load_params(found, config.shape, spec, which)
+    return Policy(params.actor, spec, config.shape.actor_carry_size)
+
+
+def arena(config: RunConfig, task: str | None) -> str:
+    """The task that a policy was trained on, or another in which its agents see and do as much."""
+    if task is None:
+        return config.task
+    own, other = make(config.task).spec, make(task).spec
+    names = ("num_agents", "observation_size", "state_size", "action")
+    different = [name for name in names if getattr(own, name) != getattr(other, name)]
+    if different:
+        words = "; ".join(
+            f"{n.replace('_', ' ')} {getattr(other, n)}, not {getattr(own, n)}" for n in different
+        )
+        raise InputError(
+            f"A policy of '{config.task}' cannot play '{task}' ({words}). Choose a task of the "
+            f"same sizes, such as "
+            f"the held-out layouts of PaxMen or the levels of AeroJAX's opponents."
+        )
+    return task
+
+
+def check_which(which: str) -> None:
+    """Whether such parameters are in a checkpoint."""
+    if which not in ("best", "last"):
+        raise InputError(f"which='{which}'; it must be 'best' or 'last'.")
+
+
+def load_run(directory: Path) -> tuple[checkpoint.Checkpoint, RunConfig, EnvSpec]:
+    """The newest checkpoint of one seed and what it says of itself."""
+    directories = run_directories(directory)
+    if len(directories) > 1:
+        names = ", ".join(d.name for d in directories)
+        raise InputError(
+            f"'{directory}' holds several seeds ({names}). Name one, as in '{directories[0]}'."
+        )
+    if not directories:
+        raise InputError(f"'{directory}' does not hold a run: there is no config.json in it.")
+    found = checkpoint.load(directories[0] / "checkpoint")
+    return found, RunConfig.from_dict(found.meta["config"]), EnvSpec.from_dict(found.meta["spec"])
+
+
+def load_params(found: checkpoint.Checkpoint, shape: RunShape, spec: EnvSpec, which: str) -> Any:
+    """Parameters out of a checkpoint."""
+    like = jax.eval_shape(lambda k: init_params(k, spec, shape), jax.random.key(0))
+    return checkpoint.unflatten(
+        found.arrays, like, "best_params/" if which == "best" else "params/"
+    )
+
+
+def evaluate(
+    directory: str | Path,
+    num_episodes: int = 320,
+    which: str = "best",
+    seed: int = 0,
+    task: str | None = None,
+) -> Episodes:
+    """Fresh episodes with a trained policy, sampled as in the paper; on its own task or on another
+    that fits.
+    """
+    if num_episodes < 1:
+        raise InputError(f"--episodes is {num_episodes}; it must be at least 1.")
+    check_which(which)
+    keep_programs()
+    found, config, _ = load_run(Path(directory))
+    env = make(arena(config, task))
+    shape = dataclasses.replace(
+        config.shape, num_eval_episodes=min(num_episodes, config.shape.num_eval_episodes)
+    )
+    learner = make_learner(env, dataclasses.replace(config, shape=shape), 1)
+    params = load_params(found, shape, env.spec, which)
+    params = jax.tree.map(lambda x: np.asarray(x)[None], params)
+    return absolute_metric(learner, params, [seed], found.meta["update"], num_episodes)[0]

@@ -1,0 +1,92 @@
+"""What the tests of all faces need: environments to look at, and the core's own episodes to compare
+with.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ratiosym.envs.protocol import random_action
+from ratiosym.envs.tasks import TASKS, make
+from ratiosym.types import Discrete, EnvSpec, Observation, Step
+from tests.probes import Counter, Matching, Target
+
+PAXMEN = [name for name, task in TASKS.items() if task.suite == "paxmen"]
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """Three agents; agent i acts for i + 1 steps and is out then. The third ends the task at step
+    3.
+
+    All get a reward of 1 a step, out or not. Each sees the time; action 1 alone is legal once out.
+    The sum of the actions is what the critic sees after the time.
+    """
+
+    @property
+    def spec(self):
+        return EnvSpec("leaving", 3, 1, 2, Discrete(2), time_limit=3)
+
+    def reset(self, key):
+        state = jnp.zeros(2)
+        return state, self._observation(state)
+
+    def step(self, key, state, action):
+        state = jnp.stack([state[0] + 1, jnp.sum(action).astype(jnp.float32)])
+        end = state[0] >= 3
+        return state, Step(self._observation(state), jnp.ones(3), end, jnp.zeros((), bool), {})
+
+    def draw(self, state):
+        """One pixel: the time in red."""
+        return np.array([[[state[0], 0, 0]]], np.uint8)
+
+    def _observation(self, state):
+        active = jnp.arange(3) >= state[0]
+        legal = jnp.stack([active, jnp.ones(3, bool)], axis=1)
+        return Observation(jnp.full((3, 1), state[0]), legal, active, state)
+
+
+def environments(*daily):
+    """Our tasks, those not in ``daily`` as slow, and probes: both ends, masks, numbers, agents that
+    leave.
+    """
+    for name, task in TASKS.items():
+        if task.suite in ("paxmen", "aerojax"):
+            marks = () if name in daily else pytest.mark.slow
+            yield pytest.param(make(name, agent_ids=False), id=name, marks=marks)
+    yield pytest.param(Counter(), id="terminating")
+    yield pytest.param(Counter(lengths=(4,), truncates=True, num_agents=3), id="truncating")
+    yield pytest.param(Matching(), id="masked")
+    yield pytest.param(Target(num_agents=3), id="continuous")
+    yield pytest.param(Leaving(), id="leaving")
+
+
+@partial(jax.jit, static_argnums=0)
+def start_of(env, key):
+    """The core's own start: state and observation."""
+    return env.reset(key)
+
+
+@partial(jax.jit, static_argnums=0)
+def step_of(env, key, state, observation):
+    """The core's own step with a random legal action: the action, the next state, the step."""
+    action = random_action(env.spec, jax.random.fold_in(key, 7), observation)
+    return action, *env.step(key, state, action)
+
+
+def same(one, other):
+    """Equal but for the last bits of floats, in which two compilations of one function may
+    differ.
+    """
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(_numbers(a), _numbers(b), rtol=1e-5, atol=1e-6)
+
+
+def _numbers(leaf):
+    is_key = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(leaf) if is_key else leaf)

@@ -1,0 +1,144 @@
+"""Small runs that tests share. They are only ever read: copy one to change it."""
+
+import csv
+import os
+import struct
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tensorboardX.proto import event_pb2
+
+from ratiosym.experiments.presets import configure
+from ratiosym.runs import checkpoint, loop
+
+TASK = "mpe-spread-3ag"
+STEPS = 128  # of one update with the smoke preset
+SETTINGS = {
+    "preset_name": "smoke",
+    "steps": 12 * STEPS,
+    "num_evaluations": 6,
+}  # checkpoints at 0, 2, 4 ... 12
+
+ROOT = Path(__file__).parents[1]
+COMMAND = Path(sys.executable).with_name("ratiosym")
+
+
+@cache
+def whole_run(base):
+    """One seed from start to end, never interrupted."""
+    return _uninterrupted(base / "whole", num_seeds=1)
+
+
+@cache
+def whole_runs(base):
+    """Seeds 0 and 1 side by side, never interrupted."""
+    return _uninterrupted(base / "whole-seeds", num_seeds=2)
+
+
+def _uninterrupted(directory, num_seeds):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            loop, "CHECKPOINT_SECONDS", float("inf")
+        )  # however slow the machine: the first and the last
+        loop.start(configure(TASK, **SETTINGS), directory, num_seeds)
+    return directory
+
+
+def run_command(*words, **options):
+    """The command as a user types it, its output as text."""
+    return _run([COMMAND, *words], **options)
+
+
+def run_python(*words, **options):
+    """Python in the repository's root."""
+    return _run([sys.executable, *words], cwd=ROOT, **options)
+
+
+def _run(words, env=None, **options):
+    words = [str(word) for word in words]
+    return subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment(**(env or {})),
+        **options,
+    )
+
+
+def environment(**changes):
+    """The variables of a process of its own, with changes.
+
+    Without what this process has set for itself. Shapes are as strict as here, so that programs
+    compiled here fit.
+    """
+    own = ("TF_CPP_MIN_LOG_LEVEL", "XLA_FLAGS")
+    variables = {name: value for name, value in os.environ.items() if name not in own}
+    return {**variables, "JAX_NUMPY_RANK_PROMOTION": "raise", **changes}
+
+
+def read_events(directory):
+    """What TensorBoard shows of a run: {tag: {step: value}}, a later start hiding what came at its
+    step or after.
+    """
+    curves = {}
+    for path in sorted(
+        directory.glob("tensorboard/events*")
+    ):  # by the time in their names, as TensorBoard does
+        for event in _events(path.read_bytes()):
+            if event.session_log.status == event.session_log.START:
+                kept = {
+                    tag: {s: v for s, v in curve.items() if s < event.step}
+                    for tag, curve in curves.items()
+                }
+                curves = {tag: curve for tag, curve in kept.items() if curve}
+            for value in event.summary.value:
+                curves.setdefault(value.tag, {})[event.step] = value.simple_value
+    return curves
+
+
+def _events(records):
+    """The format of TFRecord: length, its checksum, the record, its checksum. The last one may be
+    cut short.
+    """
+    while len(records) >= 12:
+        (length,) = struct.unpack("<Q", records[:8])
+        if len(records) < length + 16:
+            return
+        yield event_pb2.Event.FromString(records[12 : 12 + length])
+        records = records[length + 16 :]
+
+
+def contents(directory):
+    """Every file below a directory, with its bytes."""
+    return {
+        str(p.relative_to(directory)): p.read_bytes()
+        for p in sorted(directory.rglob("*"))
+        if p.is_file()
+    }
+
+
+def training_table(directory):
+    """``training.csv`` as it is written, without the one column that measures time."""
+    with open(directory / "training.csv", newline="") as file:
+        header, *rows = csv.reader(file)
+    kept = [i for i, name in enumerate(header) if name != "steps_per_second"]
+    assert len(kept) == len(header) - 1
+    return [[row[i] for i in kept] for row in (header, *rows)]
+
+
+def expect_same_numbers(one, other):
+    """Two runs have the same curves and end in the same state, bit for bit."""
+    assert (one / "evaluations.csv").read_bytes() == (other / "evaluations.csv").read_bytes()
+    assert training_table(one) == training_table(other)
+    assert len(training_table(one)) == 1 + SETTINGS["steps"] // STEPS
+    ends = [checkpoint.load(run / "checkpoint") for run in (one, other)]
+    assert ends[0].meta["update"] == ends[1].meta["update"] == SETTINGS["steps"] // STEPS
+    assert ends[0].arrays.keys() == ends[1].arrays.keys()
+    assert any(name.startswith("params/actor") for name in ends[0].arrays)
+    for name, values in ends[0].arrays.items():
+        assert values.dtype == ends[1].arrays[name].dtype
+        assert values.tobytes() == ends[1].arrays[name].tobytes(), name

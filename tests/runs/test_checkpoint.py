@@ -1,0 +1,288 @@
+"""Checkpoints: everything comes back bit for bit, and what is damaged or foreign is refused and
+left as it is.
+"""
+
+import json
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from ratiosym.learning.learner import TrainState
+from ratiosym.learning.train import split_seeds
+from ratiosym.runs import checkpoint
+from ratiosym.runs.checkpoint import (
+    Checkpoint,
+    CheckpointError,
+    flatten,
+    load,
+    restore,
+    save,
+    unflatten,
+    updates,
+)
+from tests.example_runs import contents
+from tests.learning import helpers
+
+CURVES = {
+    "evaluations": {"update": np.array([0.0, 2.0]), "mean_return": np.array([0.1, np.nan])},
+    "training": {"policy_loss": np.array([1 / 3, -0.0, 5e-324])},
+}
+META = {
+    "config": {"task": "drift", "steps": 10},
+    "spec": {"name": "drift"},
+    "columns": {"training": ["policy_loss"]},
+}
+
+
+@pytest.fixture(scope="module")
+def learner():
+    return helpers.make(num_seeds=2)
+
+
+@pytest.fixture(scope="module")
+def state(learner):
+    """Two seeds; what is 0 or infinite in a fresh state has numbers of its own."""
+    rng = np.random.default_rng(0)
+    fresh = helpers.start(learner, 3, 4)
+    mu = jax.tree.map(
+        lambda x: jnp.array(rng.normal(size=x.shape), x.dtype), fresh.optimiser.actor.mu
+    )
+    optimiser = fresh.optimiser._replace(actor=fresh.optimiser.actor._replace(mu=mu))
+    return fresh._replace(optimiser=optimiser, best_return=jnp.array([0.1, -jnp.inf], jnp.float32))
+
+
+def key_free(state):
+    return jax.tree.map(lambda x: jax.random.key_data(x) if checkpoint.is_key(x) else x, state)
+
+
+def save_seed(directory, state, update=2, curves=CURVES, meta=META):
+    save(directory, update, split_seeds(jax.device_get(key_free(state)), 2)[0], curves, meta)
+
+
+@pytest.fixture
+def saved(state, tmp_path):
+    save_seed(tmp_path / "checkpoint", state)
+    return tmp_path / "checkpoint"
+
+
+# --------------------------------------------------------------------------------------- round trip
+
+
+def test_a_whole_state_comes_back_bit_for_bit(learner, state, tmp_path):
+    for seed, seed_state in enumerate(split_seeds(jax.device_get(key_free(state)), 2)):
+        save(tmp_path / str(seed), 2, seed_state, CURVES, META)
+    back = restore(learner, [load(tmp_path / "0"), load(tmp_path / "1")])
+    assert isinstance(back, TrainState)
+    assert jax.tree.structure(back) == jax.tree.structure(state)
+    num_keys = 0
+    for (path, one), other in zip(
+        jax.tree_util.tree_leaves_with_path(state), jax.tree.leaves(back), strict=True
+    ):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype), path
+        if checkpoint.is_key(one):
+            num_keys += 1
+            one, other = jax.random.key_data(one), jax.random.key_data(other)
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes(), path
+    assert num_keys > 0
+    assert back.groups.key.sharding.spec == state.groups.key.sharding.spec
+    assert back.best_return.tolist() == [np.float32(0.1), -np.inf]
+
+
+def test_curves_and_facts_come_back(saved):
+    found = load(saved)
+    assert found.meta == {"update": 2, **META}
+    assert found.curves.keys() == CURVES.keys()
+    for table, columns in CURVES.items():
+        assert found.curves[table].keys() == columns.keys()
+        for name, values in columns.items():
+            assert found.curves[table][name].dtype == np.float64
+            assert found.curves[table][name].tobytes() == values.tobytes()
+    assert not any(name.startswith("curves/") for name in found.arrays)
+
+
+def test_empty_curves(state, tmp_path):
+    save_seed(tmp_path, state, curves={"evaluations": {"update": np.zeros(0)}, "training": {}})
+    assert load(tmp_path).curves == {}
+
+
+def test_a_checkpoint_can_be_moved(saved, state, tmp_path):
+    moved = tmp_path / "far" / "away"
+    shutil.copytree(saved, moved)
+    before = load(saved).arrays
+    shutil.rmtree(saved)
+    after = load(moved).arrays
+    assert before.keys() == after.keys()
+    assert all(before[name].tobytes() == after[name].tobytes() for name in before)
+
+
+def test_flatten_and_unflatten():
+    tree = {
+        "a": (jnp.arange(3.0), [jnp.int32(7)]),
+        "key": jax.random.key(5),
+        "none": jnp.zeros((4, 0)),
+    }
+    flat = flatten(tree)
+    assert flat.keys() == {"a/0", "a/1/0", "key", "none"}
+    assert flat["key"].tolist() == jax.random.key_data(jax.random.key(5)).tolist()
+    like = jax.eval_shape(lambda: tree)
+    del flat["none"]  # nothing is kept of it but its shape
+    back = unflatten(flat, like)
+    assert jax.tree.structure(back) == jax.tree.structure(tree)
+    assert back["a"][0].tolist() == [0.0, 1.0, 2.0]
+    assert back["a"][1][0] == 7
+    assert back["none"].shape == (4, 0)
+    prefixed = unflatten({f"best/{name}": x for name, x in flat.items()}, like, "best/")
+    assert prefixed["a"][0].tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "holds"),
+    [
+        ({}, "nothing"),
+        ({"x": np.zeros((3, 2), np.float32)}, r"float32\[3, 2\]"),
+        ({"x": np.zeros((2, 3))}, r"float64\[2, 3\]"),
+    ],
+)
+def test_unflatten_refuses_what_does_not_fit(arrays, holds):
+    like = {"x": jax.ShapeDtypeStruct((2, 3), np.float32)}
+    with pytest.raises(
+        CheckpointError,
+        match=rf"'x' should be float32\[2, 3\], but it holds {holds}\. It may come from",
+    ):
+        unflatten(arrays, like)
+
+
+def test_restore_refuses_another_task(state, learner, saved):
+    other = helpers.make(helpers.Drift(num_agents=3), num_seeds=2)
+    found = load(saved)
+    before = contents(saved)
+    with pytest.raises(
+        CheckpointError, match=r"does not fit this task and these settings: 'params/.*' should be"
+    ):
+        restore(other, [found, found])
+    larger = helpers.make(num_seeds=2, hidden_size=16)
+    with pytest.raises(CheckpointError, match="does not fit this task and these settings"):
+        restore(larger, [found, found])
+    assert contents(saved) == before
+
+
+def test_restore_refuses_a_part(learner, saved):
+    found = load(saved)
+    arrays = dict(found.arrays)
+    name = next(name for name in arrays if name.startswith("optimiser/"))
+    del arrays[name]
+    with pytest.raises(CheckpointError, match=f"'{name}' should be .* but it holds nothing"):
+        restore(learner, [Checkpoint(arrays, found.curves, found.meta)] * 2)
+
+
+# ------------------------------------------------------------------------------------------- damage
+
+
+def data_files(path):
+    """The files with numbers in them, largest first."""
+    return sorted(
+        (p for p in (path / "state").rglob("d/*") if p.is_file()), key=lambda p: -p.stat().st_size
+    )
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [cut, flip, lambda p: p.unlink(), lambda p: p.write_bytes(b"")])
+@pytest.mark.parametrize(
+    "which",
+    [
+        lambda path: data_files(path)[0],
+        lambda path: data_files(path)[-1],
+        lambda path: path / "meta" / "metadata",
+        lambda path: path / "state" / "_METADATA",
+        lambda path: path / checkpoint.LISTING,
+    ],
+    ids=["largest", "smallest", "meta", "names", "listing"],
+)
+def test_damage_is_noticed_and_nothing_is_changed(state, saved, capfd, which, damage):
+    path = which(saved / "2")
+    damage(path)
+    before = contents(saved)
+    with pytest.raises(CheckpointError, match=r"The checkpoint '.*2' is damaged \(") as error:
+        load(saved)
+    assert path.name in str(error.value) or (
+        path.name == checkpoint.LISTING and damage is flip
+    )  # a wrong name there
+    assert "Nothing was changed; start a new run in another directory." in str(error.value)
+    assert contents(saved) == before
+    assert capfd.readouterr() == ("", "")  # the message is the only word
+
+
+def test_the_way_out_of_damage_is_named(state, saved):
+    save_seed(saved, state, update=4)
+    flip(data_files(saved / "4")[0])
+    with pytest.raises(
+        CheckpointError, match=r"update 2 is still there: remove '.*4' to go on from it"
+    ) as error:
+        load(saved)
+    assert f"remove '{saved / '4'}'" in str(error.value)
+    assert load(saved, 2).meta["update"] == 2
+    shutil.rmtree(saved / "4")
+    assert load(saved).meta["update"] == 2
+
+
+def test_another_format_is_named(saved):
+    listing = json.loads((saved / "2" / checkpoint.LISTING).read_text())
+    (saved / "2" / checkpoint.LISTING).write_text(json.dumps({**listing, "format": 99}))
+    before = contents(saved)
+    with pytest.raises(
+        CheckpointError, match=r"has format 99; this version of ratiosym reads format 1\. Use the"
+    ):
+        load(saved)
+    assert contents(saved) == before
+
+
+def test_no_checkpoint(tmp_path):
+    with pytest.raises(
+        CheckpointError,
+        match=r"There is no checkpoint in .*'ratiosym train TASK --out DIR' makes one",
+    ):
+        load(tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
+
+
+# ------------------------------------------------------------------------------------- housekeeping
+
+
+def test_the_newest_two_are_kept(state, tmp_path):
+    for update in (0, 2, 4, 10):
+        save_seed(tmp_path, state, update=update)
+    assert updates(tmp_path) == [4, 10]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["10", "4"]
+    assert load(tmp_path).meta["update"] == 10
+    assert load(tmp_path, 4).meta["update"] == 4
+
+
+@pytest.mark.parametrize(
+    "name", [".writing-4", ".writing-4.orbax-checkpoint-tmp", ".writing-0-old"]
+)
+def test_what_an_interrupted_save_leaves_is_ignored_and_then_removed(state, saved, name):
+    (saved / name / "state").mkdir(parents=True)
+    (saved / name / "state" / "half").write_text("a file")
+    assert updates(saved) == [2]
+    assert load(saved).meta["update"] == 2
+    save_seed(saved, state, update=6)
+    assert sorted(p.name for p in saved.iterdir()) == ["2", "6"]
+
+
+def test_saving_an_update_again_replaces_it(state, saved):
+    other = state._replace(best_return=state.best_return + 1)
+    save_seed(saved, other)
+    assert updates(saved) == [2]
+    assert load(saved).arrays["best_return"] == np.float32(0.1) + np.float32(1)
