@@ -12,12 +12,25 @@ from ratiosym.cli.study import Study
 from ratiosym.cli.tune import Tune
 from ratiosym.envs.tasks import TASKS, make
 from ratiosym.errors import InputError, MissingLibraryError
-from ratiosym.experiments.presets import PRESETS, preset, read_settings, tuned_options
-from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion, option
+from ratiosym.experiments.presets import PRESETS, preset, read_settings
+from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape
 from ratiosym.objectives import OBJECTIVES
 from ratiosym.types import Continuous, EnvSpec
 
 Flat = tyro.conf.arg(name="")
+TrustRegion = dataclasses.make_dataclass(
+    "TrustRegion",
+    [
+        (name, float | None, None)
+        for name in dict.fromkeys(p.name for o in OBJECTIVES.values() for p in o.parameters)
+    ],
+    frozen=True,
+)
+
+
+def option(name: str) -> str:
+    """The option of a name."""
+    return f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
@@ -64,7 +77,7 @@ class Train:
     """Environment steps to train for."""
     num_evaluations: int = 0
     """Evaluations, evenly spaced, beside the one before training."""
-    trust_region: Annotated[TrustRegion, Flat] = field(default_factory=TrustRegion)
+    trust_region: Annotated[TrustRegion, Flat] = field(default_factory=TrustRegion)  # type: ignore[valid-type]
     hyperparameters: Annotated[Hyperparameters, Flat] = field(default_factory=Hyperparameters)
     shape: Annotated[RunShape, Flat] = field(default_factory=RunShape)
     wandb: Annotated[str | None, tyro.conf.arg(metavar="PROJECT")] = None
@@ -79,15 +92,17 @@ class Train:
     @classmethod
     def of_preset(cls, name: str, task: str, objective: str = "mars") -> "Train":
         """The options as a preset sets them."""
-        config = preset(name, task, objective)
-        names = ("steps", "num_evaluations", "trust_region", "hyperparameters", "shape")
+        config = preset(name, task)
+        names = ("steps", "num_evaluations", "hyperparameters", "shape")
         return cls(preset=name, **{name: getattr(config, name) for name in names})
 
     @classmethod
     def of_file(cls, path: Path) -> "Train":
         """The options as a file sets them."""
         config = read_settings(path)
-        return cls(**{f.name: getattr(config, f.name) for f in dataclasses.fields(config)})
+        fields = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
+        del fields["anneal_learning_rates"]
+        return cls(**fields, trust_region=TrustRegion(**fields.pop("objective_parameters")))
 
     def config(self) -> RunConfig:
         """What the options describe."""
@@ -96,12 +111,16 @@ class Train:
                 "Name a task, as in 'ratiosym train mpe-spread-3ag'; 'ratiosym tasks' lists them "
                 "all."
             )
-        fields = [f.name for f in dataclasses.fields(RunConfig)]
-        return RunConfig(**{name: getattr(self, name) for name in fields})
+        names = ("task", "objective", "seed", "steps", "num_evaluations")
+        given = {k: v for k, v in vars(self.trust_region).items() if v is not None}
+        return RunConfig(
+            **{name: getattr(self, name) for name in (*names, "hyperparameters", "shape")},
+            objective_parameters=given,
+        )
 
     def run(self) -> None:
         """Train and show it."""
-        from ratiosym.cli.display import console, show_summaries, watch
+        from ratiosym.cli.display import show_summaries, watch
         from ratiosym.learning.devices import start_jax
         from ratiosym.runs import directory, loop
 
@@ -117,11 +136,6 @@ class Train:
         else:
             config = self.config()
             out = self.out or directory.default_directory(config, self.num_seeds)
-            if self.settings is None and tuned_options(self.preset, config.task, config.objective):
-                console.print(
-                    f"Begins with settings tuned for {config.task} and {config.objective} "
-                    f"(docs/tuning.md)."
-                )
             with watch(out) as on_progress:
                 runs = loop.start(config, out, self.num_seeds, on_progress, self.wandb)
         show_summaries(runs)
@@ -466,7 +480,7 @@ def parse(arguments: list[str]) -> Any:
     return tyro.cli(  # type: ignore[call-overload, no-any-return, unused-ignore]
         Union[tuple(commands)],  # noqa: UP007
         prog="ratiosym",
-        description="MARS, Multi-Agent Ratio Symmetry: train, evaluate and compare seven ratio objectives.",
+        description="MARS, Multi-Agent Ratio Symmetry: train, evaluate, compare ratio objectives.",
         args=arguments,
     )
 

@@ -31,9 +31,7 @@ def run_demo(out: Path, task: str, steps: int) -> None:
     summaries = {}
     for objective in ("mars", "mappo"):
         directory = out / objective
-        config = configure(
-            task, "cpu", is_tuned=False, objective=objective, steps=steps, **SETTINGS
-        )
+        config = configure(task, "cpu", objective=objective, steps=steps, **SETTINGS)
         if run_directories(directory) and read_config(directory) != config:
             raise InputError(
                 f"'{directory}' holds a run with other settings. Choose another --out; nothing was "

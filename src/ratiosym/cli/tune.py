@@ -15,12 +15,17 @@ from ratiosym.cli.display import console, make_bar
 from ratiosym.errors import InputError
 from ratiosym.experiments.presets import PRESETS, change, tuning_preset
 from ratiosym.experiments.search_spaces import COMMON, default_trials
-from ratiosym.learning.config import RunConfig, RunShape, option
+from ratiosym.learning.config import RunConfig, RunShape
 from ratiosym.objectives import OBJECTIVES
 
 if TYPE_CHECKING:  # Optuna takes its time to load
     from ratiosym.experiments.tuning import Outcome, Search, TrialRow
     from ratiosym.experiments.tuning.outcome import RunWorkers
+
+
+def option(name: str) -> str:
+    """The option of a name."""
+    return f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
@@ -52,7 +57,7 @@ class Tune:
     """The ratio objective."""
     all: Annotated[str | None, tyro.conf.arg(metavar="PLAN")] = None
     """Instead of a task: every algorithm of a plan on each of its tasks, DIR/TASK/LABEL; sizes and,
-    halved, steps are the plan's."""  # noqa: E501
+    halved, steps are the plan's."""
     trials: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """How many. By default the paper's: 40 for one trust-region parameter, 80 for two. Later starts
     may raise it.
