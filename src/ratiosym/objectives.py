@@ -3,14 +3,16 @@
 An objective is a surrogate (what is maximised) and a choice of its two target ratios (where it
 stops):
 
-    surrogate    ``clipped`` (MAPPO), ``quadratic`` (MASPO), ``barrier`` (MARS)
-    targets      ``additive``, ``additive_asymmetric``, ``independent``, ``reciprocal``,
-    ``mirrored``
+    surrogate    clipped (MAPPO), quadratic (MASPO), barrier (MARS)
+    targets      additive, additive_asymmetric, independent, reciprocal, mirrored
 
 Every surrogate sees the same ``Bounds``, so two objectives with equal bounds differ in their
-geometry alone (the paper's ablation-fairness rule). Surrogates are written in the log-ratio u = log
-r = log π_θ − log π_old (Eq. 1), are to be maximised, and give one value for each sample: the mean
-and the sign are the learner's.
+geometry alone (the paper's ablation-fairness rule). Surrogates are functions of the log-ratio
+u = log r = log π_θ − log π_old (Eq. 1). They are to be maximised and give one value per sample: the
+mean and the sign are the learner's.
+
+Everything here is elementwise and written against the array API, so the same code takes JAX and
+NumPy arrays and returns the same kind. Importing this module does not import JAX.
 """
 
 import difflib
@@ -18,22 +20,21 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from array_api_compat import array_namespace, is_jax_array
+from jaxtyping import Bool, Float
 
 from ratiosym.errors import InputError
 from ratiosym.references import load_reference
 
-Scalar = float | Float[Array, ""]
+# Any array library's array. Not jaxtyping's Array, which is JAX's.
+Array = Any
+Scalar = Any  # a float, or a traced scalar that varies without compiling
 
 
 class Bounds(NamedTuple):
-    """The two target ratios, 0 < lower < 1 < upper: floats, or traced scalars that vary without
-    compiling.
-    """
+    """The two target ratios, 0 < lower < 1 < upper."""
 
     lower: Scalar  # for samples with a negative advantage
     upper: Scalar  # for all others
@@ -47,7 +48,8 @@ def psi_maspo(log_ratio: Float[Array, "*b"]) -> Float[Array, "*b"]:
 
     Not with ``expm1``, whose derivative is formed as expm1(u) + 1: at u = −40 that is 0, not e⁻⁴⁰.
     """
-    return jnp.square(jnp.exp(log_ratio) - 1.0)
+    xp = array_namespace(log_ratio)
+    return xp.square(xp.exp(log_ratio) - 1.0)
 
 
 def psi_mars(log_ratio: Float[Array, "*b"]) -> Float[Array, "*b"]:
@@ -57,12 +59,15 @@ def psi_mars(log_ratio: Float[Array, "*b"]) -> Float[Array, "*b"]:
     (2 sinh(u/2))², the same number: nothing cancels near r = 1, and 1/r is never formed from an r
     that float32 has already rounded to zero.
     """
-    return jnp.square(2.0 * jnp.sinh(0.5 * log_ratio))
+    xp = array_namespace(log_ratio)
+    return xp.square(2.0 * xp.sinh(0.5 * log_ratio))
 
 
 def target_ratio(advantage: Float[Array, "*b"], bounds: Bounds) -> Float[Array, "*b"]:
     """The ratio a sample is steered to: B_upper if Â ≥ 0, else B_lower  (Eq. 40)."""
-    return jnp.where(advantage >= 0, bounds.upper, bounds.lower)
+    xp = array_namespace(advantage)
+    lower, upper = _like(xp, advantage, bounds)
+    return xp.where(advantage >= 0, upper, lower)
 
 
 # --------------------------------------------------------------------------------------- surrogates
@@ -77,8 +82,10 @@ def clipped(
 
     The paper's interval is [1 − ε, 1 + ε], or [1 − ε_lower, 1 + ε_upper] for asymmetric MAPPO.
     """
-    r = jnp.exp(_at_rest_without_advantage(log_ratio, advantage))
-    return jnp.minimum(r * advantage, jnp.clip(r, bounds.lower, bounds.upper) * advantage)
+    xp = array_namespace(log_ratio, advantage)
+    r = xp.exp(_zero_without_advantage(log_ratio, advantage))
+    lower, upper = _like(xp, r, bounds)
+    return xp.minimum(r * advantage, xp.clip(r, lower, upper) * advantage)
 
 
 def quadratic(
@@ -86,14 +93,14 @@ def quadratic(
 ) -> Float[Array, "*b"]:
     """MASPO's surrogate: its maximum over r is at the target, and its value at r = 0 is finite.
 
-    L = r Â − Â / (2 (r_target − 1)) · (r − 1)²                                 (Eq. 3; asymmetric
-    MASPO)
+    L = r Â − Â / (2 (r_target − 1)) · (r − 1)²                (Eq. 3; asymmetric MASPO)
 
     With r_target = 1 + sign(Â) ε the weight is |Â| / 2ε, as Eq. 3 writes it.
     """
-    u = _at_rest_without_advantage(log_ratio, advantage)
+    xp = array_namespace(log_ratio, advantage)
+    u = _zero_without_advantage(log_ratio, advantage)
     weight = advantage / (2.0 * (target_ratio(advantage, bounds) - 1.0))
-    return jnp.exp(u) * advantage - weight * psi_maspo(u)
+    return xp.exp(u) * advantage - weight * psi_maspo(u)
 
 
 def barrier(
@@ -103,15 +110,16 @@ def barrier(
 
     L = r Â − α (r + 1/r − 2),    α = Â / (1 − r_target⁻²)                      (Eq. 12, Eq. 11)
 
-    α > 0 for either sign of Â ≠ 0. The gradient in u is r Â − α (r − 1/r): it grows like α/r as r →
-    0 (Proposition 3.1) and is zero at the target alone (Proposition 3.2).
+    α > 0 for either sign of Â ≠ 0. The gradient in u is r Â − α (r − 1/r): it grows like α/r as
+    r → 0 (Proposition 3.1) and is zero at the target alone (Proposition 3.2).
     """
-    u = _at_rest_without_advantage(log_ratio, advantage)
+    xp = array_namespace(log_ratio, advantage)
+    u = _zero_without_advantage(log_ratio, advantage)
     alpha = advantage / (1.0 - target_ratio(advantage, bounds) ** -2)
-    return jnp.exp(u) * advantage - alpha * psi_mars(u)
+    return xp.exp(u) * advantage - alpha * psi_mars(u)
 
 
-def _at_rest_without_advantage(
+def _zero_without_advantage(
     log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"]
 ) -> Float[Array, "*b"]:
     """The log-ratio, and 0 where Â = 0: such a sample has value 0 and gradient 0 (appendix B.5).
@@ -119,35 +127,52 @@ def _at_rest_without_advantage(
     Multiplying by Â = 0 alone would not do: at a far log-ratio it makes 0 · ∞, in the value or the
     gradient. So a sample is left out by giving it Â = 0, whatever its log-ratio.
     """
-    return jnp.where(advantage == 0, 0.0, log_ratio)
+    xp = array_namespace(log_ratio, advantage)
+    return xp.where(advantage == 0, xp.zeros_like(log_ratio), log_ratio)
+
+
+def _like(xp: Any, array: Array, bounds: Bounds) -> Bounds:
+    """The bounds as scalars of an array's library and precision."""
+    return Bounds(*(xp.asarray(bound, dtype=array.dtype) for bound in bounds))
 
 
 # ---------------------------------------------------------------------------- the two target ratios
 
 
+def _checked(lower: Scalar, upper: Scalar) -> Bounds:
+    """Bounds, refused where they are known not to enclose 1. Traced ones cannot be checked."""
+    is_known = isinstance(lower, Real) and isinstance(upper, Real)
+    if is_known and not 0 < lower < 1 < upper < math.inf:
+        raise InputError(
+            f"The target ratios are {lower:g} and {upper:g}; they must keep 0 < lower < 1 < upper "
+            f"and be finite, for example 0.8 and 1.25."
+        )
+    return Bounds(lower, upper)
+
+
 def additive(epsilon: Scalar) -> Bounds:
     """MAPPO, MASPO: (1 − ε, 1 + ε)."""
-    return Bounds(1.0 - epsilon, 1.0 + epsilon)
+    return _checked(1.0 - epsilon, 1.0 + epsilon)
 
 
 def additive_asymmetric(epsilon_lower: Scalar, epsilon_upper: Scalar) -> Bounds:
     """Asymmetric MAPPO, asymmetric MASPO: (1 − ε_lower, 1 + ε_upper)."""
-    return Bounds(1.0 - epsilon_lower, 1.0 + epsilon_upper)
+    return _checked(1.0 - epsilon_lower, 1.0 + epsilon_upper)
 
 
 def independent(b_lower: Scalar, b_upper: Scalar) -> Bounds:
     """MARS: (B_lower, B_upper)."""
-    return Bounds(b_lower, b_upper)
+    return _checked(b_lower, b_upper)
 
 
 def reciprocal(b: Scalar) -> Bounds:
     """Multiplicatively symmetric MARS: (1/b, b)."""
-    return Bounds(1.0 / b, b)
+    return _checked(1.0 / b, b)
 
 
 def mirrored(b: Scalar) -> Bounds:
     """Additively symmetric MARS: (2 − b, b), which is (1 − ε, 1 + ε) with ε = b − 1."""
-    return Bounds(2.0 - b, b)
+    return _checked(2.0 - b, b)
 
 
 # ----------------------------------------------------------------------------- the seven objectives
@@ -277,10 +302,14 @@ for _objective in (
     Objective("mars", "MARS", barrier, independent, _INDEPENDENT, "#D55E00"),
     Objective("mappo", "MAPPO", clipped, additive, (_EPSILON,), "#0072B2"),
     Objective("maspo", "MASPO", quadratic, additive, (_EPSILON,), "#009E73"),
-    Objective("mappo-asymmetric", "MAPPO (asymmetric)", clipped, additive_asymmetric, _ASYMMETRIC, "#56B4E9"),
-    Objective("maspo-asymmetric", "MASPO (asymmetric)", quadratic, additive_asymmetric, _ASYMMETRIC, "#4D4D4D"),
-    Objective("mars-multiplicative", "MARS (multiplicative)", barrier, reciprocal, (_RECIPROCAL_B,), "#CC79A7"),
-    Objective("mars-additive", "MARS (additive)", barrier, mirrored, (_MIRRORED_B,), "#E69F00"),
+    Objective("mappo-asymmetric", "MAPPO (asymmetric)",
+              clipped, additive_asymmetric, _ASYMMETRIC, "#56B4E9"),
+    Objective("maspo-asymmetric", "MASPO (asymmetric)",
+              quadratic, additive_asymmetric, _ASYMMETRIC, "#4D4D4D"),
+    Objective("mars-multiplicative", "MARS (multiplicative)",
+              barrier, reciprocal, (_RECIPROCAL_B,), "#CC79A7"),
+    Objective("mars-additive", "MARS (additive)",
+              barrier, mirrored, (_MIRRORED_B,), "#E69F00"),
 ):
     register_objective(_objective)
 # fmt: on
@@ -301,8 +330,7 @@ def get_objective(name: str) -> Objective:
     hint = f" Closest: '{closest[0]}'." if closest else ""
     raise InputError(
         f"Unknown objective '{name}'.{hint} Choose one of: {', '.join(OBJECTIVES)}; or name your "
-        f"own as "
-        f"package.module:OBJECTIVE."
+        f"own as package.module:OBJECTIVE."
     )
 
 
@@ -333,27 +361,40 @@ def ratio_diagnostics(
     Samples of weight 0 count in nothing; with none left, the ratios read 1 and the rest 0.
     Quantiles interpolate linearly between samples.
     """
-    u = jnp.minimum(jax.lax.stop_gradient(log_ratio), _LARGEST).ravel()  # [N]
-    counts = jnp.ones(u.shape, bool) if weight is None else weight.ravel() > 0  # [N]
-    num = counts.sum()
+    xp = array_namespace(log_ratio, advantage)
+    largest = xp.asarray(_LARGEST, dtype=log_ratio.dtype)
+    u = xp.reshape(xp.minimum(_without_gradient(log_ratio), largest), (-1,))  # [N]
+    counts = xp.ones(u.shape, dtype=xp.bool) if weight is None else xp.reshape(weight, (-1,)) > 0
+    num = xp.sum(xp.astype(counts, xp.int32))
 
-    r = jnp.exp(jnp.sort(jnp.where(counts, u, _LARGEST)))  # [N], those that count in front
-    last = jnp.maximum(num - 1, 0)
-    position = jnp.asarray(QUANTILES, r.dtype) * last  # [levels]
-    below = jnp.floor(position).astype(last.dtype)
-    above = jnp.minimum(below + 1, last)
-    quantiles = r[below] + (position - below) * (r[above] - r[below])
+    r = xp.exp(xp.sort(xp.where(counts, u, largest)))  # [N], those that count in front
+    last = xp.maximum(num - 1, xp.zeros_like(num))
+    position = xp.asarray(QUANTILES, dtype=r.dtype) * xp.astype(last, r.dtype)  # [levels]
+    below = xp.astype(xp.floor(position), last.dtype)
+    above = xp.minimum(below + 1, last)
+    quantiles = r[below] + (position - xp.astype(below, r.dtype)) * (r[above] - r[below])
 
-    is_up = advantage.ravel() >= 0
-    is_beyond = jnp.where(is_up, jnp.exp(u) > bounds.upper, jnp.exp(u) < bounds.lower)
+    lower, upper = _like(xp, u, bounds)
+    is_up = xp.reshape(advantage, (-1,)) >= 0
+    is_beyond = xp.where(is_up, xp.exp(u) > upper, xp.exp(u) < lower)
+    none, one = xp.zeros_like(u[0]), xp.ones_like(u[0])
 
     def mean(values: Float[Array, "N"]) -> Float[Array, ""]:
-        return jnp.where(counts, values, 0.0).sum() / jnp.maximum(num, 1)
+        total = xp.sum(xp.where(counts, values, none))
+        return total / xp.astype(xp.maximum(num, xp.ones_like(num)), u.dtype)
 
     return RatioDiagnostics(
-        minimum=jnp.where(num > 0, r[0], 1.0),
-        maximum=jnp.where(num > 0, r[last], 1.0),
-        quantiles=jnp.where(num > 0, quantiles, 1.0),
-        beyond_target=mean(is_beyond),
-        approximate_kl=mean(jnp.expm1(u) - u),
+        minimum=xp.where(num > 0, r[0], one),
+        maximum=xp.where(num > 0, r[last], one),
+        quantiles=xp.where(num > 0, quantiles, one),
+        beyond_target=mean(xp.astype(is_beyond, u.dtype)),
+        approximate_kl=mean(xp.expm1(u) - u),
     )
+
+
+def _without_gradient(array: Array) -> Array:
+    if is_jax_array(array):
+        import jax
+
+        return jax.lax.stop_gradient(array)
+    return array

@@ -93,6 +93,12 @@ def _read_scalar(kind: type, value: Any, what: str) -> Any:
     return value
 
 
+def to_plain(value: Any) -> Any:
+    """A number of an array library as Python's; anything else as it is."""
+    is_scalar = getattr(value, "shape", None) == () and hasattr(value, "item")
+    return value.item() if is_scalar else value
+
+
 def unknown_name(what: str, name: Any, names: Iterable[str], end: str | None = None) -> InputError:
     """What to say of a name that does not exist: the closest one, and what there is."""
     names = list(names)

@@ -9,7 +9,7 @@ from ratiosym.errors import InputError
 from ratiosym.experiments.settings import shipped_settings
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape
 from ratiosym.objectives import OBJECTIVES, get_objective
-from ratiosym.plain import unknown_name
+from ratiosym.plain import read_value, to_plain, unknown_name
 from ratiosym.runs import files
 
 PARTS: dict[str, type] = {"hyperparameters": Hyperparameters, "shape": RunShape}
@@ -88,8 +88,14 @@ def change(config: RunConfig, **options: Any) -> RunConfig:
     if "hidden_size" in options:
         width = options.pop("hidden_size")
         options = {"actor_hidden_size": width, "critic_hidden_size": width, **options}
-    objective = get_objective(options.get("objective", config.objective))
-    kept = config.objective_parameters if objective.name == config.objective else {}
+    name = options.get("objective", config.objective)
+    objective, kinds = get_objective(str(name)), option_types(str(name))
+    options = {
+        n: read_value(kinds[n], to_plain(v), f"`{n}`") if n in kinds else v
+        for n, v in options.items()
+    }
+    is_same = objective == get_objective(config.objective)
+    kept = config.objective_parameters if is_same else {}
     own = {f.name for f in dataclasses.fields(RunConfig)} - {"task", "objective_parameters", *PARTS}
     homes = {f.name: part for part, kind in PARTS.items() for f in dataclasses.fields(kind)}
     changes: dict[str, dict[str, Any]] = {part: {} for part in (*PARTS, "run", "objective")}

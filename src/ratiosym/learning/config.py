@@ -7,14 +7,13 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import jax
-
 from ratiosym.errors import InputError
 from ratiosym.objectives import Bounds, get_objective
 from ratiosym.plain import read_record, unknown_name
 from ratiosym.references import is_reference
 
 NETWORKS = ("gru", "feedforward")  # built in
+MAX_STEPS, MAX_EVALUATIONS = 10**15, 10**6  # beyond them a typing error, and hours of planning
 
 
 @dataclass(frozen=True)
@@ -24,19 +23,16 @@ class RunShape:
     num_envs: int = 128
     """Environments side by side, over all groups of the update batch."""
     update_batch_size: int = 2
-    """Groups of environments; each is shuffled and normalised by itself, gradients are averaged
-    (Table 3).
-    """
+    """Groups of environments. Each is shuffled and normalised by itself; gradients are averaged
+    (Table 3)."""
     rollout_length: int = 128
     """Steps each environment takes between two updates (Table 3)."""
     num_epochs: int = 4
     """Passes over a rollout (Table 2: 2, 4 or 8)."""
     num_minibatches: int = 4
-    """Gradient steps a pass (Table 2: 2, 4 or 8)."""
+    """Gradient steps per pass (Table 2: 2, 4 or 8)."""
     network: str = "gru"
-    """The actor's and the critic's network: gru, feedforward, or your own as
-    package.module:function.
-    """
+    """gru, feedforward, or your own as package.module:function."""
     actor_hidden_size: int = 128
     """Width of the actor's layers and of its recurrent state."""
     critic_hidden_size: int = 128
@@ -49,13 +45,12 @@ class RunShape:
     """What the critic sees: the global state, one value for the team; or each agent's observation,
     one value per agent (as in IPPO)."""
     time_limit: Literal["end", "bootstrap"] = "end"
-    """A time limit counts as an end (as in the paper), or the value of the last state follows
-    it.
-    """
+    """end: a time limit ends the episode, as in the paper. bootstrap: the value of the last state
+    follows it."""
     mask_inactive: bool = False
     """Leave samples of dead or finished agents out of the loss."""
     num_eval_episodes: int = 32
-    """Episodes an evaluation."""
+    """Episodes per evaluation."""
 
     @property
     def is_recurrent(self) -> bool:
@@ -135,7 +130,6 @@ class RunShape:
             )
 
 
-@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Hyperparameters:
     """Numbers that a compiled program takes as arguments: changing one never compiles again."""
@@ -226,8 +220,11 @@ class RunConfig:
         self.hyperparameters.validate()
         if not 0 <= self.seed < 2**32:
             raise InputError(f"`seed` is {self.seed}; it must be from 0 to {2**32 - 1}.")
-        if self.num_evaluations < 1:
-            raise InputError(f"`num_evaluations` is {self.num_evaluations}; it must be at least 1.")
+        for name, high in (("steps", MAX_STEPS), ("num_evaluations", MAX_EVALUATIONS)):
+            if not 1 <= getattr(self, name) <= high:
+                raise InputError(
+                    f"`{name}` is {getattr(self, name):,}; it must be from 1 to {high:,}."
+                )
         if self.num_updates < 1:
             raise InputError(
                 f"A budget of {self.steps:,} steps is smaller than one update, which takes "

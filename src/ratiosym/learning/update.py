@@ -15,6 +15,9 @@ from ratiosym.types import Key, Observation
 
 ADAM = optax.scale_by_adam(eps=1e-5)
 
+# Here and not in config.py, which the command line reads without importing JAX.
+jax.tree_util.register_dataclass(Hyperparameters)
+
 # Samples whose activations stay in a core's cache while their gradient is formed
 # (docs/performance.md).
 CPU_BLOCK_SAMPLES = 2048
