@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ratiosym.experiments import tuned
+from ratiosym.experiments.settings import read_shipped
 from ratiosym.report.analysis import analyse
 from ratiosym.report.export import to_csv, to_marl_eval
 from ratiosym.report.results import load
@@ -66,7 +66,7 @@ def test_the_text_shows_its_tables():
         assert "\n".join(rows) in text, name
 
 
-SHIPPED = [(task, objective) for task, entries in tuned.TUNED.items() for objective in entries]
+SHIPPED = [(task, objective) for task, entries in read_shipped().items() for objective in entries]
 
 
 def test_three_objectives_on_two_tasks_are_tuned():
@@ -76,7 +76,7 @@ def test_three_objectives_on_two_tasks_are_tuned():
 
 @pytest.mark.parametrize(("task", "objective"), SHIPPED)
 def test_shipped_settings_are_the_best_trial(task, objective):
-    entry = tuned.TUNED[task][objective]
+    entry = read_shipped()[task][objective]
     with open(RESULTS / "tuning" / task / objective / "trials.csv") as file:
         rows = list(csv.DictReader(file))
     best = max(

@@ -22,6 +22,7 @@ from time import sleep
 from ratiosym.experiments.presets import configure
 from ratiosym.learning.devices import start_jax
 from ratiosym.runs import loop
+from ratiosym.runs.directory import run_directories
 from tests.example_runs import SETTINGS, TASK
 
 
@@ -62,7 +63,7 @@ def main(moment, directory, num_seeds="1"):
     def on_progress(progress):
         watch(moment, progress)
 
-    if directory.run_directories(directory):
+    if run_directories(directory):
         loop.resume(directory, on_progress=on_progress)
     else:
         loop.start(configure(TASK, **SETTINGS), directory, int(num_seeds), on_progress)

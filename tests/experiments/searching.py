@@ -34,7 +34,7 @@ def formula(config):
     return (
         value
         + 0.05 * shape.num_epochs
-        + 0.02 * (config.trust_region.b_upper or 0)
+        + 0.02 * config.objective_parameters.get("b_upper", 0)
         + 0.01 * (config.seed % 1000)
     )
 

@@ -208,7 +208,8 @@ def stamp(directory, run):
 def test_a_cluster_of_this_machine_alone(tmp_path):
     """As a user meets it: no chatter, no cluster left behind."""
     (tmp_path / "plan.toml").write_text(
-        'name = "ray"\nalgorithms = ["mars"]\ntasks = ["mpe-spread-3ag"]\nseeds = [0, 1]\npreset = "smoke"\n'
+        'name = "ray"\nalgorithms = ["mars"]\ntasks = ["mpe-spread-3ag"]\n'
+        'seeds = [0, 1]\npreset = "smoke"\n'
     )
     words = (
         "study",

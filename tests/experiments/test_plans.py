@@ -10,7 +10,7 @@ import pytest
 
 from ratiosym.envs.tasks import TASKS
 from ratiosym.errors import InputError
-from ratiosym.experiments import tuned
+from ratiosym.experiments import settings
 from ratiosym.experiments.plans import BUILT_IN, Algorithm, Plan, read_plan
 from ratiosym.experiments.presets import configure
 from tests.example_runs import ROOT, TASK
@@ -172,7 +172,7 @@ def test_an_algorithms_options_come_before_the_plans():
 
 def test_tuned_settings_are_used_only_if_asked_for(monkeypatch):
     found = {TASK: {"mars": {"options": {"actor_learning_rate": 1e-4}}}}
-    monkeypatch.setattr(tuned, "TUNED", found)
+    monkeypatch.setattr(settings, "read_shipped", lambda: found)
     rates = {
         is_tuned: Plan.from_dict(small(preset="cpu", tuned=is_tuned))
         .runs()[0]
@@ -223,15 +223,15 @@ WRONG = {
     "what the plan says itself": (small(options={"seed": 3}), "Unknown option 'seed'."),
     "text for a number": (
         small(options={"steps": "many"}),
-        "'steps' is 'many' in the plan; it must be a whole",
+        "The option 'steps' is 'many'; it must be a whole number.",
     ),
     "part of a step": (
         small(options={"steps": 512.5}),
-        "'steps' is 512.5 in the plan; it must be a whole number.",
+        "The option 'steps' is 512.5; it must be a whole number.",
     ),
     "true for a number": (
         small(options={"discount": True}),
-        "'discount' is True in the plan; it must be a number.",
+        "The option 'discount' is True; it must be a number.",
     ),
     "no seeds": (
         small(seeds=[]),
@@ -242,7 +242,7 @@ WRONG = {
         small(seeds=["one"]),
         "A seed of the plan is 'one'; it must be a whole number.",
     ),
-    "a negative seed": (small(seeds=[-1]), "--seed is -1; it must be from 0"),
+    "a negative seed": (small(seeds=[-1]), "`seed` is -1; it must be from 0"),
     "a seed twice": (small(seeds=[1, 1]), "The seed 1 is twice in the plan."),
     "a task twice": (small(tasks=[TASK, TASK]), f"The task '{TASK}' is twice in the plan."),
     "a label twice": (small(algorithms=["mars", "mars"]), "The label 'mars' is twice in the plan."),
@@ -255,7 +255,7 @@ WRONG = {
         small(options={"steps": 3}),
         f"'mars' on '{TASK}': A budget of 3 steps is smaller than one",
     ),
-    "another objective's bounds": (small(options={"epsilon": 0.1}), "'mars' got the parameters"),
+    "another objective's bounds": (small(options={"epsilon": 0.1}), "Unknown option 'epsilon'."),
     "options that are none": (
         small(options=[1]),
         "'options' of a plan is [1]; it must be a table of options.",

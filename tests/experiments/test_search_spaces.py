@@ -7,15 +7,11 @@ import pytest
 
 from ratiosym.errors import InputError
 from ratiosym.experiments.presets import configure
-from ratiosym.experiments.search_spaces import (
-    COMMON,
-    FIXED,
-    OWN,
-    TRIALS,
-    default_trials,
-    search_space,
-)
+from ratiosym.experiments.search_spaces import COMMON, TRIALS, default_trials, search_space
+from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape
 from ratiosym.objectives import OBJECTIVES
+
+OWN = {name: objective.search_space for name, objective in OBJECTIVES.items()}
 
 
 def test_table_2():
@@ -45,22 +41,22 @@ def test_the_seven_sets_of_appendix_d():
     assert OWN.keys() == OBJECTIVES.keys()
 
 
+def test_table_3():
+    """The values that every run of the paper has in common are the defaults."""
+    shape, numbers = RunShape(), Hyperparameters()
+    assert (shape.update_batch_size, shape.rollout_length) == (2, 128)
+    assert numbers.max_grad_norm == 0.5
+    assert (numbers.discount, numbers.gae_lambda) == (0.99, 0.95)
+    assert numbers.value_coefficient == 0.5
+    assert RunConfig("mpe-spread-3ag").anneal_learning_rates is False
+
+
 @pytest.mark.parametrize("preset", ["paper", "cpu"])
-def test_table_3(preset):
+def test_presets_change_nothing_of_table_3(preset):
     config = configure("mpe-spread-3ag", preset)
-    assert FIXED == {
-        "update_batch_size": 2,
-        "rollout_length": 128,
-        "max_grad_norm": 0.5,
-        "gae_lambda": 0.95,
-        "discount": 0.99,
-        "value_coefficient": 0.5,
-    }
-    for name, value in FIXED.items():
-        assert (
-            getattr(config.shape, name, None) == value
-            or getattr(config.hyperparameters, name, None) == value
-        )
+    assert (config.shape.update_batch_size, config.shape.rollout_length) == (2, 128)
+    assert config.hyperparameters == Hyperparameters()
+    assert not config.anneal_learning_rates
 
 
 def targets(objective):
@@ -87,12 +83,21 @@ def test_the_ablation_is_fair():
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_a_space_is_what_the_objective_takes(objective):
     space = search_space(objective)
-    assert list(space) == [*COMMON, *OWN[objective]]
-    assert OWN[objective].keys() == OBJECTIVES[objective].parameters.keys()
+    assert list(space)[: len(COMMON)] == list(COMMON)
+    assert set(space) == {*COMMON, *OBJECTIVES[objective].defaults}
     for name, choices in space.items():
         assert len(set(choices)) == len(choices)
         for value in choices:
             configure("mpe-spread-3ag", "cpu", objective=objective, **{name: value})
+
+
+def test_the_order_is_that_of_the_shipped_searches():
+    """It decides which random number each parameter draws: the same sampler seed must repeat
+    them.
+    """
+    assert list(search_space("mars"))[len(COMMON) :] == ["b_upper", "b_lower"]
+    own = list(search_space("mappo-asymmetric"))[len(COMMON) :]
+    assert own == ["epsilon_upper", "epsilon_lower"]
 
 
 def test_forty_trials_for_one_parameter_and_eighty_for_two():

@@ -275,7 +275,7 @@ def test_an_interrupt_is_no_failure_whatever_it_became_on_its_way(tmp_path, monk
     def interrupted(*_, **__):
         raise RuntimeError("cannot go on")
 
-    monkeypatch.setattr(worker.one, "start", interrupted)
+    monkeypatch.setattr(worker.loop, "start", interrupted)
     monkeypatch.setattr(worker, "ending", Event())
     assert carry_out(tmp_path, run) == "failed"
     worker.ending.set()
@@ -502,7 +502,8 @@ def start_command(directory, *words):
 
 def write_plan(path, seeds):
     path.write_text(
-        f'name = "killed"\nalgorithms = ["mars"]\ntasks = ["{TASK}"]\nseeds = {list(seeds)}\npreset = "smoke"\n'
+        f'name = "killed"\nalgorithms = ["mars"]\ntasks = ["{TASK}"]\n'
+        f'seeds = {list(seeds)}\npreset = "smoke"\n'
         f"options = {{ steps = {400 * STEPS}, num_evaluations = 40 }}\n"
     )
     return path
@@ -625,7 +626,7 @@ def test_a_run_in_a_worker_gives_the_numbers_of_a_run_by_itself(tmp_path):
     [run] = make_plan().runs()
     run_study(make_plan(), tmp_path / "study", partial(LocalProcesses, num_workers=2))
     code = (
-        "import json, sys; from ratiosym.runs import directory, loop, trained; from "
+        "import json, sys; from ratiosym.runs import loop; from "
         "ratiosym.learning.config import RunConfig;"
         "from ratiosym.learning.devices import start_jax; start_jax();"
         "loop.start(RunConfig.from_dict(json.loads(sys.argv[1])), sys.argv[2])"

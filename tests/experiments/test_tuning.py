@@ -21,7 +21,7 @@ import pytest
 
 from ratiosym.envs.tasks import TASKS, Task
 from ratiosym.errors import InputError
-from ratiosym.experiments import presets, ship, tuned
+from ratiosym.experiments import presets, settings
 from ratiosym.experiments.presets import configure, preset, read_settings, tuning_preset
 from ratiosym.experiments.search_spaces import search_space
 from ratiosym.experiments.tuning import Search, TrialRow, local_workers, ray_workers, tune
@@ -356,20 +356,32 @@ def test_workers_share_a_search(whole, tmp_path):
 # -------------------------------------------------------------------------------------- wrong input
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"num_trials": 0}, r"--trials is 0; it must be at least 1"),
-        ({"num_trials": -3}, r"--trials is -3"),
-        ({"seeds": ()}, r"--num-seeds is 0; it must be at least 1"),
-        ({"config": preset("smoke", TASK)}, r"up to 8 minibatches .* the 4 environments of a group .*multiple of 16\."),
-        ({"config": configure(TASK, "cpu", num_envs=40)}, r"do not divide the 20 environments .* multiple of 16"),
-        ({"config": tuning_preset("smoke", "mpe-spread-3", "mars")}, r"Unknown task .* Closest: 'mpe-spread-3ag'"),
-        ({"config": tuning_preset("smoke", TASK, "marz")}, r"Unknown objective 'marz'\. Closest: 'mars'"),
-        ({"config": dataclasses.replace(preset("cpu", TASK), steps=8000)}, r"smaller than one update"),
-    ],
-)  # fmt: skip
-def test_what_cannot_run_is_refused(change, message, tmp_path):
+WRONG = {
+    "no trials": ({"num_trials": 0}, r"--trials is 0; it must be at least 1"),
+    "negative trials": ({"num_trials": -3}, r"--trials is -3"),
+    "no seeds": ({"seeds": ()}, r"--num-seeds is 0; it must be at least 1"),
+    "few environments": (
+        {"config": preset("smoke", TASK)},
+        r"up to 8 minibatches .* the 4 environments of a group .*multiple of 16\.",
+    ),
+    "uneven environments": (
+        {"config": configure(TASK, "cpu", num_envs=40)},
+        r"do not divide the 20 environments .* multiple of 16",
+    ),
+    "unknown task": (
+        {"config": tuning_preset("smoke", "mpe-spread-3", "mars")},
+        r"Unknown task .* Closest: 'mpe-spread-3ag'",
+    ),
+    "small budget": (
+        {"config": dataclasses.replace(preset("cpu", TASK), steps=8000)},
+        r"smaller than one update",
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_what_cannot_run_is_refused(wrong, tmp_path):
+    change, message = WRONG[wrong]
     with pytest.raises(InputError, match=message):
         run_search(dataclasses.replace(cheap_search(tmp_path / "search"), **change))
     assert not (tmp_path / "search").exists()
@@ -566,15 +578,17 @@ def test_at_most_nine_programs_for_a_task_and_a_surrogate(recall, programs, tmp_
 # ------------------------------------------------------------------------------------ tuned presets
 
 
+SHIPPED = settings.read_shipped()
+
+
 def test_what_is_shipped_is_what_configure_gives(whole, tmp_path, monkeypatch):
     before = {"sar-100tg-2ag": {"mars": {"options": {"b_upper": 2.0}}}}
-    monkeypatch.setattr(tuned, "TUNED", before)
-    table = tmp_path / "tuned.py"
-    ship.ship([whole.search.out / "best.json"], table)
-    found = {}
-    exec(compile(table.read_text(), "tuned.py", "exec"), found)
-    assert before.items() < found["TUNED"].items()  # others stay
-    entry = found["TUNED"][TASK]["mars"]
+    table = tmp_path / "settings.json"
+    table.write_text(json.dumps(before))
+    settings.ship([whole.search.out / "best.json"], table)
+    found = read_json(table)
+    assert before.items() < found.items()  # others stay
+    entry = found[TASK]["mars"]
     assert entry["options"] == whole.best.params
     assert (entry["value"], entry["trial"], entry["steps"]) == (
         whole.best.value,
@@ -582,39 +596,36 @@ def test_what_is_shipped_is_what_configure_gives(whole, tmp_path, monkeypatch):
         512,
     )
     assert {"seeds", "trials", "commit", "versions", "processor"} < entry.keys()
-    assert max(map(len, table.read_text().splitlines())) <= 120
 
-    plain = {name: configure(TASK, name, objective="mars") for name in ("paper", "smoke")}
-    monkeypatch.setattr(tuned, "TUNED", found["TUNED"])
-    config = configure(TASK, "cpu", objective="mars")
-    assert config == presets.change(configure(TASK, "cpu", is_tuned=False), **whole.best.params)
-    assert config == preset("cpu", TASK)
+    monkeypatch.setattr(settings, "read_shipped", lambda: found)
+    untuned = configure(TASK, "cpu")
+    assert untuned == preset("cpu", TASK)  # unless asked for, nobody gets them
+    config = configure(TASK, "cpu", tuned=True)
+    assert config == presets.change(untuned, **whole.best.params) != untuned
     assert config.steps == 1_000_000
-    assert configure(TASK, "cpu", b_upper=3.0).trust_region.b_upper == 3.0
-    assert configure(TASK, "cpu", b_upper=3.0).trust_region.b_lower == whole.best.params["b_lower"]
-    assert configure(TASK, "cpu", objective="mappo") == configure(
-        TASK, "cpu", is_tuned=False, objective="mappo"
-    )
-    assert configure("connector-5x5x3a", "cpu") == configure(
-        "connector-5x5x3a", "cpu", is_tuned=False
-    )
-    assert {name: configure(TASK, name, objective="mars") for name in ("paper", "smoke")} == plain
+    changed = configure(TASK, "cpu", tuned=True, b_upper=3.0).objective_parameters
+    assert changed == {"b_lower": whole.best.params["b_lower"], "b_upper": 3.0}
+    with pytest.raises(
+        InputError, match=rf"no tuned settings for mappo on '{TASK}'.*{TASK} \(mars"
+    ):
+        configure(TASK, "cpu", tuned=True, objective="mappo")
 
 
 @pytest.mark.parametrize(
-    ("task", "objective"), [(t, o) for t, entries in tuned.TUNED.items() for o in entries]
+    ("task", "objective"), [(t, o) for t, entries in SHIPPED.items() for o in entries]
 )
 def test_every_shipped_setting_is_valid(task, objective):
-    entry = tuned.TUNED[task][objective]
-    assert entry["options"].keys() == search_space(objective).keys()
-    assert all(value in search_space(objective)[name] for name, value in entry["options"].items())
-    assert configure(task, "cpu", objective=objective) == preset("cpu", task, objective)
+    options = SHIPPED[task][objective]["options"]
+    assert options.keys() == search_space(objective).keys()
+    assert all(value in search_space(objective)[name] for name, value in options.items())
+    config = configure(task, "cpu", tuned=True, objective=objective)
+    assert config == presets.change(configure(task, "cpu", objective=objective), **options)
 
 
 def test_shipping_takes_searches_only(tmp_path):
     (tmp_path / "config.json").write_text('{"config": {}}')
     with pytest.raises(InputError, match="is not the outcome of a search"):
-        ship.ship([tmp_path / "config.json"], tmp_path / "tuned.py")
+        settings.ship([tmp_path / "config.json"], tmp_path / "settings.json")
 
 
 @pytest.mark.parametrize(
@@ -624,7 +635,7 @@ def test_shipping_takes_searches_only(tmp_path):
         ("{}", "which has no configuration in it"),
         ("[1]", "does not hold a JSON object"),
         ("{", "cannot be read"),
-        ('{"config": {"tusk": 1}}', "does not fit this version"),
+        ('{"config": {"tusk": 1}}', "Unknown name 'tusk'. Closest: 'task'"),
     ],
 )
 def test_files_of_settings(content, message, tmp_path):

@@ -162,7 +162,10 @@ def hide_password(address: str) -> str:
 
 def database_url(address: str) -> str:
     """The address as SQLAlchemy wants it, or InputError."""
-    advice = "It must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE; without --storage a journal file is used."
+    advice = (
+        "It must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE; without --storage a journal "
+        "file is used."
+    )
     if address.partition("://")[0] not in ("postgresql", "postgresql+psycopg"):
         raise InputError(f"--storage is '{hide_password(address)}'. {advice}")
     try:
