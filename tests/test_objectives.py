@@ -4,6 +4,8 @@ itself.
 
 import dataclasses
 import math
+import subprocess
+import sys
 from functools import partial
 
 import jax
@@ -13,10 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ratiosym import objectives
+from ratiosym.errors import InputError
 from ratiosym.objectives import (
     OBJECTIVES,
     QUANTILES,
     Bounds,
+    Objective,
+    Parameter,
     additive,
     additive_asymmetric,
     barrier,
@@ -29,6 +35,7 @@ from ratiosym.objectives import (
     quadratic,
     ratio_diagnostics,
     reciprocal,
+    register_objective,
     target_ratio,
 )
 
@@ -418,11 +425,10 @@ def test_bounds_may_be_mapped_over():
 )
 def test_value_out_of_range_is_refused(name, parameters):
     wrong, value = next(iter(parameters.items()))
-    default = ", ".join(f"{k}={v}" for k, v in OBJECTIVES[name].parameters.items())
-    message = rf"'{name}' got {wrong}=.*must be a finite number above \d.*Choose .*for example {default}\."
-    with pytest.raises(ValueError, match=message) as e:
+    message = rf"'{name}': {wrong} is .*; it must be a finite number above \d.* for example \d"
+    with pytest.raises(InputError, match=message) as e:
         OBJECTIVES[name].bounds(**parameters)
-    assert f"{wrong}={value!r}" in str(e.value)
+    assert f"{wrong} is {value!r};" in str(e.value)
     assert "\n" not in str(e.value)
 
 
@@ -435,20 +441,43 @@ def test_limits_differ_where_the_targets_do():
         OBJECTIVES["mars-additive"].bounds(b=2.5)
 
 
+def test_only_the_wrong_parameter_is_named():
+    message = r"'mappo' has no parameter 'b_upper'\. It takes: epsilon=0\.2\."
+    with pytest.raises(InputError, match=message):
+        OBJECTIVES["mappo"].bounds(b_upper=2.0)
+
+
+def test_parameters_left_out_take_their_defaults():
+    assert OBJECTIVES["mars"].resolve({"b_upper": np.float32(2)}) == {"b_lower": 0.8, "b_upper": 2}
+    assert OBJECTIVES["mars"].bounds(b_upper=2.0) == Bounds(0.8, 2.0)
+
+
 @pytest.mark.parametrize(
-    "parameters", [{}, {"b_lower": 0.8}, {"b_lower": 0.8, "b_upper": 1.2, "epsilon": 0.2}]
+    ("targets", "values"),
+    [
+        (independent, (1.2, 0.8)),
+        (independent, (0.0, 2.0)),
+        (independent, (0.5, math.inf)),
+        (additive, (2,)),
+        (additive, (math.nan,)),
+        (additive_asymmetric, (1.0, 0.2)),
+        (reciprocal, (0.5,)),
+        (mirrored, (2.5,)),
+    ],
 )
-def test_wrong_names_of_parameters_are_refused(parameters):
-    message = r"'mars' got the parameters .* takes exactly 'b_lower', 'b_upper'\. .*b_upper=1\.2\."
-    with pytest.raises(ValueError, match=message) as e:
-        OBJECTIVES["mars"].bounds(**parameters)
-    assert ("none" in str(e.value)) == (not parameters)
-    assert all(f"'{name}'" in str(e.value) for name in parameters)
+def test_known_bounds_must_enclose_one(targets, values):
+    with pytest.raises(InputError, match="0 < lower < 1 < upper"):
+        targets(*values)
+
+
+def test_traced_bounds_are_not_checked():
+    wrong = jax.jit(lambda lower, upper: independent(lower, upper))(1.2, 0.8)
+    np.testing.assert_allclose(wrong, (1.2, 0.8), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", sorted(OBJECTIVES))
 def test_defaults_are_allowed(name):
-    bounds = OBJECTIVES[name].bounds(**OBJECTIVES[name].parameters)
+    bounds = OBJECTIVES[name].bounds()
     assert 0 < bounds.lower < 1 < bounds.upper
     assert get_objective(name) is OBJECTIVES[name]
     hash(OBJECTIVES[name])  # may be a static argument
@@ -471,6 +500,74 @@ def test_unknown_objective_far_from_all_names_none():
         ValueError, match=r"^Unknown objective 'zzz'\. Choose one of: mars, mappo, "
     ):
         get_objective("zzz")
+
+
+# ------------------------------------------------------------------------------------ from outside
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    monkeypatch.setattr(objectives, "OBJECTIVES", dict(OBJECTIVES))
+    return objectives.OBJECTIVES
+
+
+def linear(log_ratio, advantage, bounds):
+    return jnp.exp(log_ratio) * advantage
+
+
+OURS = Objective("linear", "Linear", linear, additive, (Parameter("epsilon", 0.3, 0, 1, (0.3,)),))
+
+
+def test_an_objective_from_outside_is_found_by_name(registry):
+    assert register_objective(OURS) is OURS
+    assert get_objective("linear") is OURS
+    assert register_objective(OURS) is OURS  # a module imported twice does no harm
+
+
+def test_an_objective_is_found_by_reference():
+    assert get_objective(f"{__name__}:OURS") is OURS
+    with pytest.raises(InputError, match="is a function; it must be a ratiosym"):
+        get_objective(f"{__name__}:linear")
+
+
+def test_names_are_taken_once_and_defaults_are_checked(registry):
+    with pytest.raises(InputError, match="another objective 'mars' already"):
+        register_objective(dataclasses.replace(OURS, name="mars"))
+    with pytest.raises(InputError, match="got a function; it takes"):
+        register_objective(linear)
+    wrong = Parameter("epsilon", 1.3, 0, 1, (0.3,))
+    with pytest.raises(InputError, match=r"'far': epsilon is 1\.3"):
+        register_objective(dataclasses.replace(OURS, name="far", parameters=(wrong,)))
+    assert set(registry) == set(OBJECTIVES)
+
+
+@pytest.mark.parametrize("name", sorted(OBJECTIVES))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numpy_arrays_give_numpy_arrays_and_the_same_numbers(name, dtype):
+    u = np.linspace(-40, 40, 81, dtype=dtype)[:, None]
+    A = np.array([-2.0, 0.0, 1.0], dtype)[None]
+    surrogate, bounds = OBJECTIVES[name].surrogate, OBJECTIVES[name].bounds()
+    u, A = np.broadcast_arrays(u, A)
+    found = surrogate(u, A, bounds)
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == dtype
+    expected = surrogate(jnp.asarray(u, jnp.float32), jnp.asarray(A, jnp.float32), bounds)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    ours, theirs = (
+        f(ratio_diagnostics(x, y, bounds))
+        for f, x, y in (
+            (tuple, u, A),
+            (tuple, jnp.asarray(u, jnp.float32), jnp.asarray(A, jnp.float32)),
+        )
+    )
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+        assert one.dtype == dtype
+
+
+def test_objectives_do_not_import_jax():
+    code = "import sys, ratiosym.objectives; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 # -------------------------------------------------------------------------------------- diagnostics

@@ -7,10 +7,11 @@ import math
 
 import jax
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ratiosym.errors import InputError
-from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape, TrustRegion
-from ratiosym.objectives import OBJECTIVES
+from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape
 
 
 def refused(thing, *parts):
@@ -33,16 +34,23 @@ def test_defaults_are_the_papers_loop():
 @pytest.mark.parametrize("name", [f.name for f in dataclasses.fields(RunShape) if f.type is int])
 @pytest.mark.parametrize("value", [0, -3])
 def test_sizes_must_be_at_least_one(name, value):
-    refused(RunShape(**{name: value}), "--" + name.replace("_", "-"), str(value), "at least 1")
+    refused(RunShape(**{name: value}), f"`{name}`", str(value), "at least 1")
 
 
-def test_there_are_seven_sizes():
-    assert sum(f.type is int for f in dataclasses.fields(RunShape)) == 7
+def test_there_are_ten_sizes():
+    assert sum(f.type is int for f in dataclasses.fields(RunShape)) == 10
 
 
 def test_choices_are_named():
-    refused(RunShape(memory="lstm"), "--memory", "'lstm'", "'gru'", "'none'")
-    refused(RunShape(time_limit="stop"), "--time-limit", "'stop'", "'end'", "'bootstrap'")
+    refused(RunShape(network="gruu"), "network 'gruu'", "Closest: 'gru'", "feedforward", "module:")
+    refused(RunShape(time_limit="stop"), "`time_limit`", "'stop'", "end, bootstrap")
+    refused(RunShape(critic="team"), "`critic`", "'team'", "central, local")
+
+
+def test_a_network_of_ones_own_is_a_reference():
+    shape = RunShape(network="my.package:network", num_envs=6, num_minibatches=3)
+    shape.validate()
+    assert shape.sequence_length == shape.rollout_length
 
 
 def test_groups_must_divide_the_environments():
@@ -50,26 +58,28 @@ def test_groups_must_divide_the_environments():
         RunShape(num_envs=7),
         "7 environments",
         "2 equal groups",
-        "--num-envs",
-        "--update-batch-size",
+        "`num_envs`",
+        "`update_batch_size`",
     )
 
 
 def test_minibatches_must_divide_the_sequences_of_a_group():
     shape = RunShape(num_envs=12, num_minibatches=4)
-    refused(shape, "4 minibatches", "6 environments", "divisor of 6", "--num-minibatches")
+    refused(shape, "4 minibatches", "6 environments", "divisor of 6", "`num_minibatches`")
     # Without memory single steps are shuffled: 6 environments x 128 steps can be cut in four.
-    dataclasses.replace(shape, memory="none").validate()
+    dataclasses.replace(shape, network="feedforward").validate()
     refused(
-        dataclasses.replace(shape, memory="none", num_minibatches=5), "5 minibatches", "768 steps"
+        dataclasses.replace(shape, network="feedforward", num_minibatches=5),
+        "5 minibatches",
+        "768 steps",
     )
 
 
 def test_without_memory_sequences_are_single_steps():
-    shape = RunShape(num_envs=8, rollout_length=16, memory="none")
-    assert (shape.carry_size, shape.sequence_length, shape.sequences_per_group) == (0, 1, 64)
-    shape = dataclasses.replace(shape, memory="gru")
-    assert (shape.carry_size, shape.sequence_length, shape.sequences_per_group) == (128, 16, 4)
+    shape = RunShape(num_envs=8, rollout_length=16, network="feedforward")
+    assert (shape.sequence_length, shape.sequences_per_group) == (1, 64)
+    shape = dataclasses.replace(shape, network="gru")
+    assert (shape.sequence_length, shape.sequences_per_group) == (16, 4)
 
 
 WRONG = [
@@ -90,9 +100,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
 def test_numbers_out_of_range_are_refused(name, value):
-    refused(
-        Hyperparameters(**{name: value}), "--" + name.replace("_", "-"), f"{value:g}", "must be"
-    )
+    refused(Hyperparameters(**{name: value}), f"`{name}`", f"{value:g}", "must be")
     refused(RunConfig("task", hyperparameters=Hyperparameters(**{name: value})), "must be")
 
 
@@ -110,7 +118,7 @@ def test_hyperparameters_are_leaves_of_a_tree():
 
 
 @pytest.mark.parametrize(
-    ("objective", "trust_region", "lower", "upper"),
+    ("objective", "parameters", "lower", "upper"),
     [
         ("mars", {}, 0.8, 1.2),
         ("mars", {"b_lower": 0.5, "b_upper": 3.0}, 0.5, 3.0),
@@ -123,55 +131,67 @@ def test_hyperparameters_are_leaves_of_a_tree():
         ("mars-additive", {"b": 1.9}, 0.1, 1.9),
     ],
 )
-def test_bounds(objective, trust_region, lower, upper):
-    config = RunConfig("task", objective, trust_region=TrustRegion(**trust_region))
+def test_bounds(objective, parameters, lower, upper):
+    config = RunConfig("task", objective, objective_parameters=parameters)
     config.validate()
     assert config.bounds == pytest.approx((lower, upper))
 
 
 @pytest.mark.parametrize(
-    ("objective", "trust_region", "parts"),
+    ("objective", "parameters", "parts"),
     [
-        ("mars-additive", {"b": 2.0}, ["'mars-additive'", "b=2.0", "above 1 and below 2"]),
-        ("mars-additive", {"b": 1.0}, ["b=1.0"]),
-        ("mars-multiplicative", {"b": 1.0}, ["b=1.0", "above 1"]),
-        ("mappo-asymmetric", {"epsilon_lower": 1.0}, ["epsilon_lower=1.0", "above 0 and below 1"]),
-        ("maspo-asymmetric", {"epsilon_upper": 0.0}, ["epsilon_upper=0.0", "above 0"]),
-        ("mappo", {"epsilon": 1.0}, ["epsilon=1.0"]),
-        ("maspo", {"epsilon": -0.1}, ["epsilon=-0.1"]),
-        ("mars", {"b_lower": 0.0}, ["b_lower=0.0", "above 0 and below 1"]),
-        ("mars", {"b_lower": 1.0}, ["b_lower=1.0"]),
-        ("mars", {"b_upper": 1.0}, ["b_upper=1.0", "above 1"]),
-        ("mars", {"b_upper": math.inf}, ["b_upper=inf", "finite"]),
-        ("mars", {"b_lower": math.nan}, ["b_lower=nan"]),
+        ("mars-additive", {"b": 2.0}, ["'mars-additive'", "b is 2.0;", "above 1 and below 2"]),
+        ("mars-additive", {"b": 1.0}, ["b is 1.0;"]),
+        ("mars-multiplicative", {"b": 1.0}, ["b is 1.0;", "above 1"]),
+        (
+            "mappo-asymmetric",
+            {"epsilon_lower": 1.0},
+            ["epsilon_lower is 1.0;", "below 1"],
+        ),
+        ("maspo-asymmetric", {"epsilon_upper": 0.0}, ["epsilon_upper is 0.0;", "above 0"]),
+        ("mappo", {"epsilon": 1.0}, ["epsilon is 1.0;"]),
+        ("maspo", {"epsilon": -0.1}, ["epsilon is -0.1;"]),
+        ("mars", {"b_lower": 0.0}, ["b_lower is 0.0;", "above 0 and below 1"]),
+        ("mars", {"b_lower": 1.0}, ["b_lower is 1.0;"]),
+        ("mars", {"b_upper": 1.0}, ["b_upper is 1.0;", "above 1"]),
+        ("mars", {"b_upper": math.inf}, ["b_upper is inf;", "finite"]),
+        ("mars", {"b_lower": math.nan}, ["b_lower is nan;"]),
         (
             "mars",
             {"epsilon": 0.2},
-            ["'epsilon'", "'b_lower', 'b_upper'"],
+            ["no parameter 'epsilon'", "b_lower=0.8, b_upper=1.2"],
         ),  # another objective's parameter
         ("mapp", {}, ["'mapp'", "Closest: 'mappo'"]),
     ],
 )
-def test_wrong_trust_regions_are_refused(objective, trust_region, parts):
-    refused(RunConfig("task", objective, trust_region=TrustRegion(**trust_region)), *parts)
+def test_wrong_parameters_are_refused_at_once(objective, parameters, parts):
+    with pytest.raises(InputError) as caught:
+        RunConfig("task", objective, objective_parameters=parameters)
+    for part in parts:
+        assert part in str(caught.value)
 
 
-def test_trust_region_has_a_name_for_every_parameter():
-    names = {name for objective in OBJECTIVES.values() for name in objective.parameters}
-    assert {f.name for f in dataclasses.fields(TrustRegion)} == names
+def test_records_hold_the_numbers_that_were_used():
+    config = RunConfig("task", "mars", objective_parameters={"b_upper": 2})
+    assert config.to_dict()["objective_parameters"] == {"b_lower": 0.8, "b_upper": 2.0}
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32])
 def test_seeds_that_cannot_be_keys_are_refused(seed):
-    refused(RunConfig("task", seed=seed), "--seed", str(seed))
+    refused(RunConfig("task", seed=seed), "`seed`", str(seed))
 
 
 def test_the_largest_seed():
     RunConfig("task", seed=2**32 - 1).validate()
 
 
-def test_there_must_be_an_evaluation():
-    refused(RunConfig("task", num_evaluations=0), "--num-evaluations", "at least 1")
+@pytest.mark.parametrize("value", [0, -1, 999_999_999_999])
+def test_a_sensible_number_of_evaluations(value):
+    refused(RunConfig("task", num_evaluations=value), "`num_evaluations`", "from 1 to 1,000,000")
+
+
+def test_a_budget_that_nobody_means():
+    refused(RunConfig("task", steps=10**26), "`steps`", "from 1 to")
 
 
 def test_a_budget_below_one_update_is_refused():
@@ -180,7 +200,7 @@ def test_a_budget_below_one_update_is_refused():
         "16,383",
         "16,384",
         "128 environments x 128 steps",
-        "--steps",
+        "`steps`",
     )
     RunConfig("task", steps=16_384).validate()
 
@@ -223,23 +243,77 @@ def test_plain_data_and_back():
         seed=3,
         steps=5_000_000,
         num_evaluations=7,
-        trust_region=TrustRegion(epsilon=0.1),
+        objective_parameters={"epsilon": 0.1},
         hyperparameters=Hyperparameters(discount=0.9),
-        shape=RunShape(num_envs=16, memory="none", mask_inactive=True),
+        shape=RunShape(num_envs=16, network="feedforward", mask_inactive=True),
     )
     assert RunConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
     assert RunConfig.from_dict({"task": "task"}) == RunConfig("task")
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "message"),
     [
-        {},
-        {"task": "a", "colour": 1},
-        {"task": "a", "shape": {"depth": 3}},
-        {"task": "a", "trust_region": {"c": 1}},
+        ({}, "needs 'task'"),
+        ([], "must be a table"),
+        ({"task": "a", "colour": 1}, "Unknown name 'colour'"),
+        ({"task": "a", "shape": {"actor_dept": 3}}, "Closest: 'actor_depth'"),
+        ({"task": "a", "objective_parameters": {"c": 1}}, "no parameter 'c'"),
+        ({"task": "a", "objective_parameters": {"b_upper": "2"}}, "must be a number"),
+        ({"task": "a", "steps": "512"}, "'steps' is '512'; it must be a whole number"),
+        ({"task": "a", "steps": [1]}, "must be a whole number"),
+        ({"task": "a", "steps": 20480.7}, "must be a whole number"),
+        ({"task": "a", "steps": True}, "must be a whole number"),
+        ({"task": 7}, "must be text"),
+        ({"task": "a", "seed": -1}, "`seed` is -1"),
+        ({"task": "a", "num_evaluations": 0}, "`num_evaluations` is 0"),
+        ({"task": "a", "hyperparameters": {"discount": 5.0}}, "`discount` is 5"),
+        ({"task": "a", "shape": {"num_envs": "8"}}, "must be a whole number"),
+        ({"task": "a", "shape": {"mask_inactive": "yes"}}, "must be true or false"),
+        ({"task": "a", "shape": {"actor_hidden_size": -3}}, "must be at least 1"),
     ],
 )
-def test_data_of_another_version_is_refused(data):
-    with pytest.raises(InputError, match="does not fit this version"):
+def test_data_that_does_not_fit_is_refused(data, message):
+    with pytest.raises(InputError, match=message):
         RunConfig.from_dict(data)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+NAMES = [
+    f.name for part in (RunConfig, RunShape, Hyperparameters) for f in dataclasses.fields(part)
+]
+
+
+@given(path=st.lists(st.sampled_from(NAMES), min_size=1, max_size=2), value=JSON)
+def test_no_edit_gives_a_traceback_or_a_wrong_type(path, value):
+    data = json.loads(json.dumps(RunConfig("task").to_dict()))
+    table = data
+    for name in path[:-1]:
+        table = table[name] if isinstance(table.get(name), dict) else table
+    table[path[-1]] = value
+    try:
+        config = RunConfig.from_dict(data)
+    except InputError:
+        return
+    assert config.to_dict() == json.loads(json.dumps(config.to_dict()))
+    config.validate()
+
+
+def test_records_of_version_0_1_are_read():
+    """They had a fixed table of parameters, one hidden size and a memory."""
+    region = dict.fromkeys(("epsilon", "epsilon_lower", "epsilon_upper", "b_lower", "b_upper", "b"))
+    shape = {"num_envs": 16, "hidden_size": 32, "memory": "none"}
+    config = RunConfig.from_dict({"task": "a", "trust_region": region, "shape": shape})
+    assert config.objective_parameters == {"b_lower": 0.8, "b_upper": 1.2}
+    assert (config.shape.actor_hidden_size, config.shape.critic_hidden_size) == (32, 32)
+    assert config.shape.network == "feedforward"
+    shape["memory"] = "gru"
+    wide = RunConfig.from_dict(
+        {"task": "a", "trust_region": region | {"b_upper": 2.0}, "shape": shape}
+    )
+    assert wide.objective_parameters == {"b_lower": 0.8, "b_upper": 2.0}
+    assert wide.shape.network == "gru"
