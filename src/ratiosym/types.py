@@ -45,9 +45,7 @@ class Transition(NamedTuple):
     reward: Float[Array, "T E A"]
     terminated: Bool[Array, "T E"]
     truncated: Bool[Array, "T E"]
-    last_state: Float[
-        Array, "T E S"
-    ]  # the critic's view after the step, before a new episode starts
+    last_observation: Observation  # after the step, before a new episode starts
 
 
 @dataclass(frozen=True)

@@ -218,11 +218,11 @@ class Baselines:
         """Play and compare."""
         from ratiosym.cli.display import show_baselines
         from ratiosym.envs.teams import references_of
-        from ratiosym.learning.devices import keep_programs, start_jax
+        from ratiosym.learning.devices import enable_compilation_cache, start_jax
         from ratiosym.runs.episodes import play_baselines
 
         start_jax()
-        keep_programs()
+        enable_compilation_cache()
         played = play_baselines(self.task, self.episodes, self.seed)
         show_baselines(self.task, played, references_of(make(self.task, agent_ids=False)))
 
@@ -255,12 +255,12 @@ class Render:
 
     def run(self) -> None:
         """Play and draw."""
-        from ratiosym.learning.devices import keep_programs, start_jax
+        from ratiosym.learning.devices import enable_compilation_cache, start_jax
         from ratiosym.report.film import check_film, draw_film
         from ratiosym.runs.episodes import find_cast
 
         start_jax()
-        keep_programs()
+        enable_compilation_cache()
         cast = find_cast(self.what, self.team, self.which, self.task)
         check_film(cast.plain, self.out)
         draw_film(cast.plain, cast.record(self.seed), self.out, cast.title)
@@ -288,10 +288,10 @@ class Play:
     def run(self) -> None:
         """Play an episode."""
         from ratiosym.cli.play import play
-        from ratiosym.learning.devices import keep_programs, start_jax
+        from ratiosym.learning.devices import enable_compilation_cache, start_jax
 
         start_jax()
-        keep_programs()
+        enable_compilation_cache()
         play(self.task, self.agent, self.team, self.seed)
 
 

@@ -6,7 +6,8 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from ratiosym.runs.provenance import commit, processor_name, versions
+from ratiosym.machine import processor_name
+from ratiosym.runs.provenance import commit, versions
 
 Check = tuple[str, bool | None, str]  # name, well or not or absent, detail
 

@@ -2,28 +2,33 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
+
+Values = Float[Array, "T *b"] | Float[Array, "T *b A"]  # of the team, or of each agent
+Number = float | np.floating | Float[Array, ""]
 
 
 def generalised_advantages(
-    reward: Float[Array, "T E A"],
-    value: Float[Array, "T E"],
-    next_value: Float[Array, "T E"],
-    is_end: Bool[Array, "T E"],
-    discount: float | Float[Array, ""],
-    gae_lambda: float | Float[Array, ""],
-) -> Float[Array, "T E A"]:
-    r"""GAE, one advantage an agent from one value for the team.
+    reward: Float[Array, "T *b A"],
+    value: Values,
+    next_value: Values,
+    is_end: Bool[Array, "T *b"],
+    discount: Number,
+    gae_lambda: Number,
+) -> Float[Array, "T *b A"]:
+    r"""GAE, one advantage per agent, from one value for the team or from one per agent.
 
     .. math::
         \delta_t = R_t + \gamma V(s_{t+1}) - V(s_t), \quad
         \hat A_t = \delta_t + \gamma \lambda (1 - \text{end}_t) \hat A_{t+1}
 
     ``next_value`` is what follows the step: 0 where the task ended, and at a time limit either 0 or
-    the value of the episode's last state (``learner.next_values`` decides). Where all agents share
-    the reward their advantages are equal: the paper's joint advantage.
+    the value of the episode's last state (``batch.next_values`` decides). Where all agents share
+    the reward and the value their advantages are equal: the paper's joint advantage.
     """
-    delta = reward + (discount * next_value - value)[..., None]
+    change = discount * next_value - value
+    delta = reward + (change if is_per_agent(value, reward) else change[..., None])
     decay = (discount * gae_lambda * (1.0 - is_end))[..., None]
 
     def step(later: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -34,12 +39,17 @@ def generalised_advantages(
     return jax.lax.scan(step, jnp.zeros_like(delta[0]), (delta, decay), reverse=True)[1]
 
 
-def value_targets(
-    advantage: Float[Array, "T E A"], value: Float[Array, "T E"]
-) -> Float[Array, "T E"]:
-    """The mean over agents of advantage + value.
+def value_targets(advantage: Float[Array, "T *b A"], value: Values) -> Values:
+    """Advantage + value; for the team, the mean of that over agents.
 
     The gradient of sum_i (V - R_i)^2 is that of N (V - mean R)^2: one target for the team loses
     nothing.
     """
+    if is_per_agent(value, advantage):
+        return advantage + value
     return advantage.mean(-1) + value
+
+
+def is_per_agent(value: Values, of_agents: Float[Array, "T *b A"]) -> bool:
+    """Whether there is a value for each agent, or one for the team."""
+    return value.ndim == of_agents.ndim

@@ -60,16 +60,6 @@ class RunShape:
         return self.network != "feedforward"
 
     @property
-    def actor_carry_size(self) -> int:
-        """Width of the actor's recurrent state."""
-        return self.actor_hidden_size if self.is_recurrent else 0
-
-    @property
-    def critic_carry_size(self) -> int:
-        """Width of the critic's recurrent state."""
-        return self.critic_hidden_size if self.is_recurrent else 0
-
-    @property
     def sequence_length(self) -> int:
         """Steps trained in one piece: the whole rollout if the network is recurrent, else single
         steps.

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from ratiosym.errors import InputError
+from ratiosym.machine import cpu_info
 
 
 def num_cores() -> int:
@@ -28,9 +29,10 @@ def start_jax(
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # no chatter of the compiler on the screen
     # A device that waits for another is no reason to abort: a busy machine, a laptop asleep.
-    waiting = "--xla_cpu_collective_call_warn_stuck_timeout_seconds=600 --xla_cpu_collective_call_terminate_timeout_seconds"
-    os.environ.setdefault("XLA_FLAGS", f"{waiting}=36000")
-    keep_programs()
+    timeouts = {"warn_stuck": 600, "terminate": 36000}
+    flags = (f"--xla_cpu_collective_call_{k}_timeout_seconds={v}" for k, v in timeouts.items())
+    os.environ.setdefault("XLA_FLAGS", " ".join(flags))
+    enable_compilation_cache()
     given = (coordinator, num_processes, process_id)
     cores = max(1, num_cores() // (num_processes or 1))
     if jax.config.jax_num_cpu_devices < 1:  # type: ignore[attr-defined]
@@ -45,9 +47,8 @@ def start_jax(
             )
         check_hosts(coordinator, num_processes, process_id)  # type: ignore[arg-type]
         jax.distributed.initialize(coordinator, num_processes, process_id)
-        agree(
-            True
-        )  # connects the processes, which has a time limit: now, not when one of them has compiled
+        # Connects the processes, which has a time limit: now, not when one of them has compiled.
+        agree(True)
 
 
 def check_hosts(coordinator: str, num_processes: int, process_id: int) -> None:
@@ -76,8 +77,8 @@ def agree(is_well: bool) -> bool:
     return bool(multihost_utils.broadcast_one_to_all(np.int32(is_well)))
 
 
-def keep_programs() -> None:
-    """Switch the persistent compilation cache on, unless the user has set one."""
+def enable_compilation_cache() -> None:
+    """Store compiled programs on disk, unless the user has set a cache of their own."""
     if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
         jax.config.update("jax_compilation_cache_dir", str(cache_directory()))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
@@ -99,12 +100,8 @@ def cache_directory() -> Path:
         os.environ.get("RATIOSYM_CACHE")
         or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "ratiosym"
     )
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        processor = "".join(
-            sorted({x for x in lines if x.startswith(("flags", "model name", "Features"))})
-        )
-    except OSError:
-        processor = platform.processor()
+    lines = cpu_info()
+    about = sorted({x for x in lines if x.startswith(("flags", "model name", "Features"))})
+    processor = "".join(about) if lines else platform.processor()
     kind = hashlib.sha256(f"{platform.machine()} {processor}".encode()).hexdigest()[:12]
     return Path(base).expanduser() / f"compiled-{kind}"

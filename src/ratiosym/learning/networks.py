@@ -1,10 +1,12 @@
-"""The networks: torso, memory, body and head; the shared actor and the centralised critic.
+"""The built-in models: dense layers, a GRU or none, and a head; for the actor and for the critic.
 
 Plain pytrees of arrays and pure functions over whole sequences, [T, ..., features]. One step is a
 sequence of one.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +16,7 @@ from ratiosym.learning.config import RunShape
 from ratiosym.learning.distributions import Distribution, MaskedCategorical, TanhGaussian
 from ratiosym.learning.gru import GRUParams, expand, gru, init_gru
 from ratiosym.learning.initialisers import orthogonal
+from ratiosym.learning.model import Carries, Carry, Params
 from ratiosym.types import Discrete, EnvSpec, Key, Observation
 
 
@@ -25,9 +28,12 @@ class Dense(NamedTuple):
 
 
 class Network(NamedTuple):
-    """Dense, ReLU, memory, Dense, ReLU, Dense. Without memory the torso feeds the body."""
+    """Dense layers, GRU, Dense, Dense, with ReLU between dense layers. Without a GRU the torso
+    feeds the body.
+    """
 
     torso: Dense
+    deeper: tuple[Dense, ...]  # more layers of the torso; none at depth 1
     memory: GRUParams | None
     body: Dense
     head: Dense
@@ -40,11 +46,111 @@ class Actor(NamedTuple):
     scale: Float[Array, "n"]  # of continuous actions, before the softplus; empty for discrete ones
 
 
-class Params(NamedTuple):
-    """Everything that is learned."""
+@dataclass(frozen=True)
+class Size:
+    """Of one network."""
 
-    actor: Actor
-    critic: Network  # V(s), one number for the team
+    hidden: int  # width of every layer and of the recurrent state
+    depth: int = 1  # dense layers in front of the recurrent one
+
+
+@dataclass(frozen=True)
+class StandardModel:
+    """The network of the paper, and its variants: with and without memory, wider, deeper."""
+
+    actor_size: Size
+    critic_size: Size
+    is_recurrent: bool
+    critic_input: Literal["central", "local"] = "central"
+
+    def init(self, key: Key, spec: EnvSpec) -> Params:
+        """Actor head with gain 0.01, so that the first policy is close to uniform; critic head with
+        gain 1.
+        """
+        actor_key, critic_key = jax.random.split(key)
+        if isinstance(spec.action, Discrete):
+            num_outputs, scale_size = spec.action.num_actions, 0
+        else:
+            num_outputs = scale_size = spec.action.size
+        actor = init_network(
+            actor_key,
+            spec.observation_size,
+            num_outputs,
+            self.actor_size,
+            self.is_recurrent,
+            head_gain=0.01,
+        )
+        critic = init_network(
+            critic_key,
+            spec.observation_size if self.critic_input == "local" else spec.state_size,
+            1,
+            self.critic_size,
+            self.is_recurrent,
+            head_gain=1.0,
+        )
+        return Params(Actor(actor, jnp.zeros(scale_size)), critic)
+
+    def initial_carry(self, spec: EnvSpec, batch_shape: tuple[int, ...]) -> Carries:
+        """The GRUs' hidden states, or nothing."""
+        if not self.is_recurrent:
+            return Carries((), ())
+        agents = (*batch_shape, spec.num_agents)
+        return Carries(
+            jnp.zeros((*agents, self.actor_size.hidden)),
+            jnp.zeros(
+                (
+                    *(agents if self.critic_input == "local" else batch_shape),
+                    self.critic_size.hidden,
+                )
+            ),
+        )
+
+    def actor(
+        self, params: Actor, observation: Observation, is_start: Bool[Array, "T *b"], carry: Carry
+    ) -> tuple[Distribution, Carry]:
+        """The policy of every agent over a sequence of observations, [T, *b, A]."""
+        outputs, carries = apply_network(
+            params.network, observation.local, of_agents(is_start, observation), carry
+        )
+        if params.scale.size:
+            return TanhGaussian.of(outputs, params.scale), carries
+        return MaskedCategorical.of(outputs, observation.legal), carries
+
+    def critic(
+        self, params: Network, observation: Observation, is_start: Bool[Array, "T *b"], carry: Carry
+    ) -> tuple[Float[Array, "T *b"] | Float[Array, "T *b A"], Carry]:
+        """V(s), one number for the team; or V(o_i), one per agent."""
+        if self.critic_input == "local":
+            inputs, is_start = observation.local, of_agents(is_start, observation)
+        else:
+            inputs = observation.state
+        values, carries = apply_network(params, inputs, is_start, carry)
+        return values[..., 0], carries
+
+
+def gru_model(shape: RunShape) -> StandardModel:
+    """Dense, GRU, Dense, Dense: the paper's."""
+    return _standard(shape, is_recurrent=True)
+
+
+def feedforward_model(shape: RunShape) -> StandardModel:
+    """The same without the GRU."""
+    return _standard(shape, is_recurrent=False)
+
+
+def _standard(shape: RunShape, is_recurrent: bool) -> StandardModel:
+    return StandardModel(
+        Size(shape.actor_hidden_size, shape.actor_depth),
+        Size(shape.critic_hidden_size, shape.critic_depth),
+        is_recurrent,
+        shape.critic,
+    )
+
+
+BUILT_IN: dict[str, Callable[[RunShape], StandardModel]] = {
+    "gru": gru_model,
+    "feedforward": feedforward_model,
+}
 
 
 def init_dense(key: Key, input_size: int, output_size: int, gain: float) -> Dense:
@@ -53,44 +159,20 @@ def init_dense(key: Key, input_size: int, output_size: int, gain: float) -> Dens
 
 
 def init_network(
-    key: Key,
-    input_size: int,
-    output_size: int,
-    hidden_size: int,
-    has_memory: bool,
-    head_gain: float,
+    key: Key, input_size: int, output_size: int, size: Size, has_memory: bool, head_gain: float
 ) -> Network:
     """Torso and body orthogonal sqrt 2, head orthogonal ``head_gain``."""
     torso, memory, body, head = jax.random.split(key, 4)
+    # A torso of one layer takes the key itself, so that adding depth changed no older run.
+    first, *rest = [torso] if size.depth == 1 else jax.random.split(torso, size.depth)
+    hidden = size.hidden
     return Network(
-        init_dense(torso, input_size, hidden_size, 2**0.5),
-        init_gru(memory, hidden_size, hidden_size) if has_memory else None,
-        init_dense(body, hidden_size, hidden_size, 2**0.5),
-        init_dense(head, hidden_size, output_size, head_gain),
+        init_dense(first, input_size, hidden, 2**0.5),
+        tuple(init_dense(k, hidden, hidden, 2**0.5) for k in rest),
+        init_gru(memory, hidden, hidden) if has_memory else None,
+        init_dense(body, hidden, hidden, 2**0.5),
+        init_dense(head, hidden, output_size, head_gain),
     )
-
-
-def init_params(key: Key, spec: EnvSpec, shape: RunShape) -> Params:
-    """Actor head with gain 0.01, so that the first policy is close to uniform; critic head with
-    gain 1.
-    """
-    actor_key, critic_key = jax.random.split(key)
-    if isinstance(spec.action, Discrete):
-        num_outputs, scale_size = spec.action.num_actions, 0
-    else:
-        num_outputs = scale_size = spec.action.size
-    actor = init_network(
-        actor_key,
-        spec.observation_size,
-        num_outputs,
-        shape.actor_hidden_size,
-        shape.is_recurrent,
-        0.01,
-    )
-    critic = init_network(
-        critic_key, spec.state_size, 1, shape.critic_hidden_size, shape.is_recurrent, 1.0
-    )
-    return Params(Actor(actor, jnp.zeros(scale_size)), critic)
 
 
 def dense(layer: Dense, x: Float[Array, "*b F"]) -> Float[Array, "*b O"]:
@@ -99,43 +181,19 @@ def dense(layer: Dense, x: Float[Array, "*b F"]) -> Float[Array, "*b O"]:
 
 
 def apply_network(
-    network: Network,
-    inputs: Float[Array, "T *b F"],
-    is_start: Bool[Array, "T *b"],
-    carry: Float[Array, "*b H"],
-) -> tuple[Float[Array, "T *b O"], Float[Array, "T *b H"]]:
-    """Outputs and the carries after each step. No memory: the carry is empty (width 0) and stays
-    so.
-    """
+    network: Network, inputs: Float[Array, "T *b F"], is_start: Bool[Array, "T *b"], carry: Carry
+) -> tuple[Float[Array, "T *b O"], Carry]:
+    """Outputs and the carry after each step. Without memory the carry is empty and stays so."""
     hidden = jax.nn.relu(dense(network.torso, inputs))
-    if network.memory is None:
-        carries = jnp.zeros((*inputs.shape[:-1], 0))
-    else:
+    for layer in network.deeper:
+        hidden = jax.nn.relu(dense(layer, hidden))
+    carries: Carry = ()
+    if network.memory is not None:
         hidden = carries = gru(network.memory, hidden, is_start, carry)
     hidden = jax.nn.relu(dense(network.body, hidden))
     return dense(network.head, hidden), carries
 
 
-def apply_actor(
-    actor: Actor,
-    observation: Observation,
-    is_start: Bool[Array, "T *b"],
-    carry: Float[Array, "*b A H"],
-) -> tuple[Distribution, Float[Array, "T *b A H"]]:
-    """The policy of every agent over a sequence of observations [T, ..., A]."""
-    is_start = jnp.broadcast_to(is_start[..., None], observation.local.shape[:-1])  # [T, ..., A]
-    outputs, carries = apply_network(actor.network, observation.local, is_start, carry)
-    if actor.scale.size:
-        return TanhGaussian.of(outputs, actor.scale), carries
-    return MaskedCategorical.of(outputs, observation.legal), carries
-
-
-def apply_critic(
-    critic: Network,
-    state: Float[Array, "T *b S"],
-    is_start: Bool[Array, "T *b"],
-    carry: Float[Array, "*b H"],
-) -> tuple[Float[Array, "T *b"], Float[Array, "T *b H"]]:
-    """V(s) over a sequence of global states."""
-    values, carries = apply_network(critic, state, is_start, carry)
-    return values[..., 0], carries
+def of_agents(is_start: Bool[Array, "T *b"], observation: Observation) -> Bool[Array, "T *b A"]:
+    """A flag of an episode for each of its agents."""
+    return jnp.broadcast_to(is_start[..., None], observation.local.shape[:-1])

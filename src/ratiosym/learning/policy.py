@@ -5,16 +5,14 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, PyTree
 
 from ratiosym.envs.teams import Memory, Team
-from ratiosym.learning.networks import Actor, apply_actor
+from ratiosym.learning.model import Carry, Model
 from ratiosym.types import EnvSpec, Key, Observation, State
 
-Carry = Float[Array, "*b A H"]
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Policy:
     """Decentralised policies of one team: each agent acts on its own observation and its own
     memory.
@@ -24,15 +22,22 @@ class Policy:
     >>> action, carry = policy.act(observation, carry, key)  # what env.step takes, [A] or [A, n]
     """
 
-    actor: Actor
+    model: Model
+    params: PyTree  # of the actor
     spec: EnvSpec
-    carry_size: int
+
+    def __repr__(self) -> str:
+        num_weights = sum(leaf.size for leaf in jax.tree.leaves(self.params))
+        return (
+            f"Policy('{self.spec.name}', {self.spec.num_agents} agents, "
+            f"{type(self.model).__name__} with {num_weights:,} weights)"
+        )
 
     def initial_carry(self, batch_shape: tuple[int, ...] = ()) -> Carry:
         """The memory before an episode's first observation, for a batch of environments if one is
         given.
         """
-        return jnp.zeros((*batch_shape, self.spec.num_agents, self.carry_size))
+        return self.model.initial_carry(self.spec, batch_shape).actor
 
     def act(
         self, observation: Observation, carry: Carry, key: Key, greedy: bool = False
@@ -40,7 +45,7 @@ class Policy:
         """Actions of all agents and their next memory. Sampled, unless ``greedy`` asks for the
         likeliest.
         """
-        return _act(self.actor, observation, carry, key, greedy)
+        return _act(self.model, self.params, observation, carry, key, greedy)
 
     def team(self, greedy: bool = False) -> Team:
         """These policies as a team that plays whole episodes."""
@@ -53,12 +58,12 @@ class Policy:
         return Team("a trained policy", lambda key, state: self.initial_carry(), act)
 
 
-@partial(jax.jit, static_argnums=4)
+@partial(jax.jit, static_argnums=(0, 5))
 def _act(
-    actor: Actor, observation: Observation, carry: Carry, key: Key, greedy: bool
+    model: Model, params: PyTree, observation: Observation, carry: Carry, key: Key, greedy: bool
 ) -> tuple[Array, Carry]:
     sequence = jax.tree.map(lambda x: jnp.asarray(x)[None], observation)  # a sequence of one
     is_start = jnp.zeros((1, *observation.state.shape[:-1]), bool)
-    policy, carries = apply_actor(actor, sequence, is_start, carry)
+    policy, carries = model.actor(params, sequence, is_start, carry)
     action = policy.mode() if greedy else policy.sample(key)
-    return policy.environment_action(action)[0], carries[0]
+    return policy.environment_action(action)[0], jax.tree.map(lambda x: x[0], carries)

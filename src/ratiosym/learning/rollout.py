@@ -1,15 +1,17 @@
-"""Act, step, start new episodes: one group of environments for a number of steps."""
+"""Act, step, start new episodes: one group of environments for a number of steps (Algorithm 1,
+lines 4 to 7).
+"""
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, PyTree
 
 from ratiosym.envs.protocol import Env
 from ratiosym.envs.starts import Starts, begin_where, make_starts, pool_size
 from ratiosym.learning.config import RunShape
-from ratiosym.learning.networks import Actor, apply_actor
+from ratiosym.learning.model import Carry, Model
 from ratiosym.types import Key, Observation, State, Transition
 
 
@@ -20,8 +22,8 @@ class RolloutState(NamedTuple):
     env_state: State  # [E]
     observation: Observation  # [E]
     is_start: Bool[Array, "E"]  # the observation is the first of an episode
-    actor_carry: Float[Array, "E A H"]  # before that observation is read
-    critic_carry: Float[Array, "E H"]
+    actor_carry: Carry  # [E], before that observation is read
+    critic_carry: Carry  # [E]
     episode_return: Float[Array, "E"]  # of the episode under way
 
 
@@ -34,24 +36,25 @@ class EpisodeSums(NamedTuple):
     total_return: Float[Array, ""]
 
 
-def init_rollout(env: Env, shape: RunShape, key: Key) -> RolloutState:
+def init_rollout(env: Env, shape: RunShape, model: Model, key: Key) -> RolloutState:
     """Fresh episodes in every environment of a group."""
     key, reset_key = jax.random.split(key)
-    num_envs, num_agents = shape.envs_per_group, env.spec.num_agents
+    num_envs = shape.envs_per_group
     env_state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, num_envs))
+    carries = model.initial_carry(env.spec, (num_envs,))
     return RolloutState(
         key,
         env_state,
         observation,
-        jnp.ones(num_envs, bool),
-        jnp.zeros((num_envs, num_agents, shape.actor_carry_size)),
-        jnp.zeros((num_envs, shape.critic_carry_size)),
-        jnp.zeros(num_envs),
+        is_start=jnp.ones(num_envs, bool),
+        actor_carry=carries.actor,
+        critic_carry=carries.critic,
+        episode_return=jnp.zeros(num_envs),
     )
 
 
 def rollout(
-    env: Env, shape: RunShape, actor: Actor, state: RolloutState
+    env: Env, shape: RunShape, model: Model, actor: PyTree, state: RolloutState
 ) -> tuple[RolloutState, Transition, EpisodeSums]:
     """``shape.rollout_length`` steps of one group. The critic's carry is left as it was."""
     num_envs = state.is_start.shape[0]
@@ -63,11 +66,13 @@ def rollout(
     ) -> tuple[tuple[RolloutState, Starts], tuple[Transition, EpisodeSums]]:
         state, starts = before
         action_key, env_key = jax.random.split(key)
-        observation = jax.tree.map(
-            lambda x: x[None], state.observation
-        )  # a sequence of one: [1, E, ...]
-        policy, carries = apply_actor(actor, observation, state.is_start[None], state.actor_carry)
+
+        # act: a sequence of one, [1, E, A]
+        observation = jax.tree.map(lambda x: x[None], state.observation)
+        policy, carries = model.actor(actor, observation, state.is_start[None], state.actor_carry)
         action = policy.sample(action_key)
+
+        # step
         env_state, outcome = jax.vmap(env.step)(
             jax.random.split(env_key, num_envs),
             state.env_state,
@@ -75,6 +80,8 @@ def rollout(
         )
         is_end = outcome.terminated | outcome.truncated
         episode_return = state.episode_return + outcome.reward.mean(-1)
+
+        # store
         transition = Transition(
             state.observation,
             state.is_start,
@@ -83,9 +90,11 @@ def rollout(
             outcome.reward,
             outcome.terminated,
             outcome.truncated,
-            outcome.observation.state,
+            outcome.observation,
         )
         sums = EpisodeSums(is_end.sum(dtype=jnp.float32), jnp.sum(episode_return * is_end))
+
+        # start new episodes where one has ended
         starts, env_state, next_observation = begin_where(
             is_end, starts, env_state, outcome.observation
         )
@@ -93,7 +102,7 @@ def rollout(
             env_state=env_state,
             observation=next_observation,
             is_start=is_end,
-            actor_carry=carries[0],
+            actor_carry=jax.tree.map(lambda x: x[0], carries),
             episode_return=jnp.where(is_end, 0.0, episode_return),
         )
         return (state, starts), (transition, sums)

@@ -11,19 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from ratiosym.envs.protocol import Env
-from ratiosym.learning.config import RunConfig
+from ratiosym.learning.config import NETWORKS, RunConfig
 from ratiosym.learning.evaluate import Episodes
 from ratiosym.learning.learner import (
     Learner,
     TrainState,
     evaluate,
     init_state,
-    keep_best,
-    make_mesh,
-    to_host,
     train_step,
+    update_best,
 )
-from ratiosym.learning.networks import Params
+from ratiosym.learning.mesh import make_mesh, to_host
+from ratiosym.learning.model import Params, check_model, make_model
 from ratiosym.objectives import QUANTILES, RatioDiagnostics, get_objective
 from ratiosym.types import Key
 
@@ -79,8 +78,11 @@ def make_learner(
     env: Env, config: RunConfig, num_seeds: int, devices: Sequence[jax.Device] | None = None
 ) -> Learner:
     """The compiled part of a run."""
+    model = make_model(config.shape)
+    if config.shape.network not in NETWORKS:  # the built-in ones need no check
+        check_model(model, env.spec, config.shape)
     mesh = make_mesh(num_seeds, config.shape.update_batch_size, devices)
-    return Learner(env, config.shape, get_objective(config.objective).surrogate, mesh)
+    return Learner(env, config.shape, model, get_objective(config.objective).surrogate, mesh)
 
 
 def train(
@@ -99,7 +101,7 @@ def train(
     def evaluated(state: TrainState) -> Evaluated:
         keys = episode_keys(seeds, _EVALUATION, update, config.shape.num_eval_episodes)
         episodes = split_seeds(to_host(evaluate(learner, state.params, keys)), len(seeds))
-        state = keep_best(learner, state, jnp.array([e.returns.mean() for e in episodes]))
+        state = update_best(learner, state, jnp.array([e.returns.mean() for e in episodes]))
         return Evaluated(update, episodes, state)
 
     if state is None:

@@ -1,4 +1,4 @@
-"""Epochs of minibatches: losses, gradients, steps of the optimiser (Algorithm 1, lines 9 to 23)."""
+"""Epochs of minibatches: losses, gradients, optimiser steps (Algorithm 1, lines 10 to 27)."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -8,10 +8,12 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
+from ratiosym.learning.advantages import is_per_agent
+from ratiosym.learning.batch import Batch
 from ratiosym.learning.config import Hyperparameters, RunShape
-from ratiosym.learning.networks import Actor, Network, Params, apply_actor, apply_critic
-from ratiosym.objectives import QUANTILES, Bounds, RatioDiagnostics, Surrogate, ratio_diagnostics
-from ratiosym.types import Key, Observation
+from ratiosym.learning.model import Model, Params
+from ratiosym.objectives import Bounds, RatioDiagnostics, Surrogate, ratio_diagnostics
+from ratiosym.types import Key
 
 ADAM = optax.scale_by_adam(eps=1e-5)
 
@@ -21,22 +23,6 @@ jax.tree_util.register_dataclass(Hyperparameters)
 # Samples whose activations stay in a core's cache while their gradient is formed
 # (docs/performance.md).
 CPU_BLOCK_SAMPLES = 2048
-
-
-class Batch(NamedTuple):
-    """A rollout cut into sequences, [L, N, ...]: N sequences of all local groups, group after
-    group.
-    """
-
-    observation: Observation
-    is_start: Bool[Array, "L N"]
-    action: PyTree
-    log_prob: Float[Array, "L N A"]
-    advantage: Float[Array, "L N A"]
-    value: Float[Array, "L N"]
-    target: Float[Array, "L N"]
-    actor_carry: Float[Array, "N A H"]
-    critic_carry: Float[Array, "N H"]
 
 
 class OptimiserState(NamedTuple):
@@ -68,6 +54,7 @@ def init_optimiser(params: Params) -> OptimiserState:
 
 def update(
     shape: RunShape,
+    model: Model,
     surrogate: Surrogate,
     params: Params,
     optimiser: OptimiserState,
@@ -78,22 +65,36 @@ def update(
     average: Callable[[PyTree], PyTree],
 ) -> tuple[Params, OptimiserState, UpdateMetrics]:
     """All epochs over one batch. ``average`` is the mean over the groups on other devices."""
+    # minibatches (line 11)
     indices = minibatch_indices(group_keys, shape)
 
     def step(
         before: tuple[Params, OptimiserState], index: Int[Array, "G M"]
     ) -> tuple[tuple[Params, OptimiserState], UpdateMetrics]:
         params, optimiser = before
-        advantage, weight = normalise(
-            batch.advantage[:, index], batch.observation.active[:, index], shape
-        )
+        active = batch.observation.active[:, index]  # [L, G, M, A]
+        advantage, weight = normalise(batch.advantage[:, index], active, shape)
+
+        # losses and gradients (lines 12 to 22 and 25)
         actor_terms, log_ratio, actor_gradient = actor_gradients(
-            params.actor, batch, index, advantage, weight, hyperparameters, bounds, surrogate
+            model,
+            params.actor,
+            batch,
+            index,
+            advantage,
+            weight,
+            hyperparameters,
+            bounds,
+            surrogate,
         )
-        value_loss, critic_gradient = critic_gradients(params.critic, batch, index, hyperparameters)
+        value_loss, critic_gradient = critic_gradients(
+            model, params.critic, batch, index, weight, hyperparameters
+        )
         (policy_loss, entropy), value_loss, actor_gradient, critic_gradient = average(
             (actor_terms, value_loss, actor_gradient, critic_gradient)
         )
+
+        # gradient steps (lines 23 and 26)
         actor, actor_adam, actor_norm = descend(
             params.actor,
             actor_gradient,
@@ -108,7 +109,6 @@ def update(
             hyperparameters.critic_learning_rate,
             hyperparameters,
         )
-        active = batch.observation.active[:, index]
         metrics = UpdateMetrics(
             policy_loss,
             value_loss,
@@ -157,7 +157,8 @@ def normalise(
 
 
 def actor_gradients(
-    actor: Actor,
+    model: Model,
+    actor: PyTree,
     batch: Batch,
     index: Int[Array, "G M"],
     advantage: Float[Array, "L G M A"],
@@ -165,22 +166,25 @@ def actor_gradients(
     hyperparameters: Hyperparameters,
     bounds: Bounds,
     surrogate: Surrogate,
-) -> tuple[tuple[Array, Array], Float[Array, "L G M A"], Actor]:
+) -> tuple[tuple[Array, Array], Float[Array, "L G M A"], PyTree]:
     """(policy loss, entropy), the log-ratios, and the gradient of Algorithm 1's actor loss."""
     num_blocks = count_blocks(index, advantage.shape[0] * advantage.shape[-1])
 
     def loss(
-        actor: Actor, block: tuple[Array, Array, Array]
+        actor: PyTree, block: tuple[Array, Array, Array]
     ) -> tuple[Array, tuple[tuple[Array, Array], Array]]:
-        rows, advantage, weight = block
+        rows, advantage, weight = block  # [m], [L, m, A], [L, m, A]
         observation, is_start, action, old_log_prob = jax.tree.map(
             lambda x: x[:, rows], (batch.observation, batch.is_start, batch.action, batch.log_prob)
         )
-        policy, _ = apply_actor(actor, observation, is_start, batch.actor_carry[rows])
+        carry = jax.tree.map(lambda x: x[rows], batch.actor_carry)
+
+        # ratios (line 12)
+        policy, _ = model.actor(actor, observation, is_start, carry)
         log_ratio = policy.log_prob(action) - old_log_prob
-        counted = jnp.where(
-            weight > 0, advantage, 0.0
-        )  # a weight of 0 alone would not stop an infinite value
+
+        # actor loss (lines 14 to 22). A weight of 0 alone would not stop an infinite value.
+        counted = jnp.where(weight > 0, advantage, 0.0)
         policy_loss = -jnp.sum(weight * surrogate(log_ratio, counted, bounds))
         entropy = jnp.sum(weight * policy.entropy())
         return policy_loss - hyperparameters.entropy_coefficient * entropy, (
@@ -198,30 +202,43 @@ def actor_gradients(
 
 
 def critic_gradients(
-    critic: Network, batch: Batch, index: Int[Array, "G M"], hyperparameters: Hyperparameters
-) -> tuple[Array, Network]:
+    model: Model,
+    critic: PyTree,
+    batch: Batch,
+    index: Int[Array, "G M"],
+    weight: Float[Array, "L G M A"],
+    hyperparameters: Hyperparameters,
+) -> tuple[Array, PyTree]:
     """The clipped value loss, 0.5 max((V - R)^2, (V_clipped - R)^2) in the mean, and its weighted
-    gradient.
-    """
-    length = batch.value.shape[0]
-    num_blocks = count_blocks(index, length)
+    gradient (line 25).
 
-    def loss(critic: Network, rows: Int[Array, "m"]) -> tuple[Array, Array]:
+    A value for the team counts the same everywhere. Where each agent has its own, it counts as its
+    agent's sample does in the actor's loss.
+    """
+    length, has_value_per_agent = batch.value.shape[0], is_per_agent(batch.value, batch.advantage)
+    num_blocks = count_blocks(index, batch.value.size // batch.value.shape[1])
+
+    def loss(
+        critic: PyTree, block: tuple[Int[Array, "m"], Float[Array, "L m A"]]
+    ) -> tuple[Array, Array]:
+        rows, weight = block
         observation, is_start, old, target = jax.tree.map(
-            lambda x: x[:, rows],
-            (batch.observation.state, batch.is_start, batch.value, batch.target),
+            lambda x: x[:, rows], (batch.observation, batch.is_start, batch.value, batch.target)
         )
-        value, _ = apply_critic(critic, observation, is_start, batch.critic_carry[rows])
+        carry = jax.tree.map(lambda x: x[rows], batch.critic_carry)
+        value, _ = model.critic(critic, observation, is_start, carry)
         clipped = old + jnp.clip(
             value - old, -hyperparameters.value_clip, hyperparameters.value_clip
         )
         squared = jnp.maximum((value - target) ** 2, (clipped - target) ** 2)
-        value_loss = 0.5 * jnp.sum(squared) / (length * index.size)
+        if has_value_per_agent:
+            value_loss = 0.5 * jnp.sum(weight * squared)
+        else:
+            value_loss = 0.5 * jnp.sum(squared) / (length * index.size)
         return hyperparameters.value_coefficient * value_loss, value_loss
 
-    value_losses, gradient = blocked_gradient(
-        loss, critic, to_blocks(index[None], num_blocks)[:, 0]
-    )
+    blocks = to_blocks(index[None], num_blocks)[:, 0], to_blocks(weight, num_blocks)
+    value_losses, gradient = blocked_gradient(loss, critic, blocks)
     return value_losses.sum(), gradient
 
 
@@ -310,6 +327,3 @@ def summarise_ratios(ratios: RatioDiagnostics, num_minibatches: int) -> RatioDia
     """
     last = jax.tree.map(lambda x: x[-num_minibatches:].mean((0, 1)), ratios)
     return last._replace(minimum=ratios.minimum.min(), maximum=ratios.maximum.max())
-
-
-__all__ = ["QUANTILES", "Batch", "OptimiserState", "UpdateMetrics", "init_optimiser", "update"]

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from ratiosym.errors import InputError
-from ratiosym.learning.learner import Learner, TrainState, fresh_state, place
+from ratiosym.learning.learner import Learner, TrainState, fresh_state, place_state
 
 FORMAT = 1
 NUM_KEPT = (
@@ -178,12 +178,12 @@ def damaged(path: Path, reason: str) -> str:
 def restore(learner: Learner, checkpoints: list[Checkpoint]) -> TrainState:
     """Seeds side by side again, on the learner's devices."""
     seeds = jax.ShapeDtypeStruct((len(checkpoints),), np.uint32)
-    like = jax.eval_shape(partial(fresh_state, learner.env, learner.shape), seeds)
+    like = jax.eval_shape(partial(fresh_state, learner.env, learner.shape, learner.model), seeds)
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), like)
     state = jax.tree.map(
         lambda *leaves: np.stack(leaves), *(unflatten(c.arrays, one) for c in checkpoints)
     )
-    return place(
+    return place_state(
         learner,
         jax.tree.map(
             lambda x, leaf: jax.random.wrap_key_data(x) if is_key(leaf) else x, state, like

@@ -14,9 +14,10 @@ import numpy as np
 from ratiosym.envs.tasks import make
 from ratiosym.errors import InputError
 from ratiosym.learning.config import RunConfig
-from ratiosym.learning.devices import agree, keep_programs
+from ratiosym.learning.devices import agree, enable_compilation_cache
 from ratiosym.learning.evaluate import Episodes
-from ratiosym.learning.learner import TrainState, to_host
+from ratiosym.learning.learner import TrainState
+from ratiosym.learning.mesh import to_host
 from ratiosym.learning.train import (
     Evaluated,
     Finished,
@@ -184,7 +185,7 @@ def keep(
     wandb: str | None,
 ) -> list[Run]:
     """Drive the learner and write down what happens."""
-    keep_programs()
+    enable_compilation_cache()
     config, seeds = runs[0].config, [run.config.seed for run in runs]
     env = make(config.task)
     learner = make_learner(env, config, len(seeds))

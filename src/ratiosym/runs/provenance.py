@@ -7,6 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from ratiosym.machine import processor_name
+
 PACKAGES = ("ratiosym", "jax", "jaxlib", "numpy", "optax", "orbax-checkpoint", "jaxmarl", "jumanji")
 
 
@@ -48,12 +50,3 @@ def provenance() -> dict[str, Any]:
         "processor": processor_name(),
         "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
     }
-
-
-def processor_name() -> str:
-    """The processor as its maker calls it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(x.split(":", 1)[1].strip() for x in lines if x.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()

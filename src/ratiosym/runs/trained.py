@@ -9,10 +9,10 @@ import numpy as np
 
 from ratiosym.envs.tasks import make
 from ratiosym.errors import InputError
-from ratiosym.learning.config import RunConfig, RunShape
-from ratiosym.learning.devices import keep_programs
+from ratiosym.learning.config import RunConfig
+from ratiosym.learning.devices import enable_compilation_cache
 from ratiosym.learning.evaluate import Episodes
-from ratiosym.learning.networks import init_params
+from ratiosym.learning.model import Model, make_model
 from ratiosym.learning.policy import Policy
 from ratiosym.learning.train import absolute_metric, make_learner
 from ratiosym.runs import checkpoint
@@ -24,8 +24,8 @@ def load_policy(directory: str | Path, which: str = "best") -> Policy:
     """The policy of a run: its best parameters so far, or the ``last`` ones."""
     check_which(which)
     found, config, spec = load_run(Path(directory))
-    params = load_params(found, config.shape, spec, which)
-    return Policy(params.actor, spec, config.shape.actor_carry_size)
+    model = make_model(config.shape)
+    return Policy(model, load_params(found, model, spec, which).actor, spec)
 
 
 def arena(config: RunConfig, task: str | None) -> str:
@@ -67,9 +67,9 @@ def load_run(directory: Path) -> tuple[checkpoint.Checkpoint, RunConfig, EnvSpec
     return found, RunConfig.from_dict(found.meta["config"]), EnvSpec.from_dict(found.meta["spec"])
 
 
-def load_params(found: checkpoint.Checkpoint, shape: RunShape, spec: EnvSpec, which: str) -> Any:
+def load_params(found: checkpoint.Checkpoint, model: Model, spec: EnvSpec, which: str) -> Any:
     """Parameters out of a checkpoint."""
-    like = jax.eval_shape(lambda k: init_params(k, spec, shape), jax.random.key(0))
+    like = jax.eval_shape(lambda key: model.init(key, spec), jax.random.key(0))
     return checkpoint.unflatten(
         found.arrays, like, "best_params/" if which == "best" else "params/"
     )
@@ -88,13 +88,13 @@ def evaluate(
     if num_episodes < 1:
         raise InputError(f"--episodes is {num_episodes}; it must be at least 1.")
     check_which(which)
-    keep_programs()
+    enable_compilation_cache()
     found, config, _ = load_run(Path(directory))
     env = make(arena(config, task))
     shape = dataclasses.replace(
         config.shape, num_eval_episodes=min(num_episodes, config.shape.num_eval_episodes)
     )
     learner = make_learner(env, dataclasses.replace(config, shape=shape), 1)
-    params = load_params(found, shape, env.spec, which)
+    params = load_params(found, learner.model, env.spec, which)
     params = jax.tree.map(lambda x: np.asarray(x)[None], params)
     return absolute_metric(learner, params, [seed], found.meta["update"], num_episodes)[0]

@@ -8,7 +8,7 @@ from time import monotonic
 
 from ratiosym.envs.tasks import make
 from ratiosym.learning.config import RunConfig
-from ratiosym.learning.devices import keep_programs
+from ratiosym.learning.devices import enable_compilation_cache
 from ratiosym.learning.train import Evaluated, NonFiniteLoss, make_learner
 from ratiosym.learning.train import train as learn
 from ratiosym.runs import files, tables
@@ -20,7 +20,7 @@ RunSeed = Callable[[RunConfig], list[Row]]
 
 def train_seed(config: RunConfig) -> list[Row]:
     """One seed from start to end: its evaluations. The absolute metric is left to final runs."""
-    keep_programs()
+    enable_compilation_cache()
     rows = []
     for event in learn(make_learner(make(config.task), config, 1), config, [config.seed]):
         if isinstance(event, Evaluated):

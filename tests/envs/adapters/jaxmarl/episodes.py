@@ -7,6 +7,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
+from ratiosym.envs.arrays import strongly_typed
 from ratiosym.envs.protocol import random_action
 
 
@@ -52,21 +53,22 @@ def library_rollout(library, key, actions):
         key, action = inputs
         by_name = {agent: action[index] for index, agent in enumerate(library.agents)}
         observations, state, rewards, dones, _ = library.step_env(key, state, by_name)
-        return strong(state), (strong(state), stack(observations), stack(rewards), dones["__all__"])
+        return strongly_typed(state), (
+            strongly_typed(state),
+            stack(observations),
+            stack(rewards),
+            dones["__all__"],
+        )
 
     with jax.numpy_rank_promotion("allow"):
         observations, state = library.reset(key)
-        first = strong(state), stack(observations)
+        first = strongly_typed(state), stack(observations)
         keys = jax.random.split(key, len(actions))
         _, (states, local, rewards, ends) = jax.lax.scan(body, first[0], (keys, actions))
     states, local = jax.tree.map(
         lambda one, rest: jnp.concatenate([one[None], rest]), first, (states, local)
     )
     return states, local, rewards, ends
-
-
-def strong(tree):
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.asarray(leaf).dtype), tree)
 
 
 def episode_length(steps):

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ratiosym.envs.adapters.jaxmarl.library import build, load, stack, strong, unstack
+from ratiosym.envs.adapters.jaxmarl.library import build, load, stack, unstack
 from ratiosym.envs.adapters.jaxmarl.lidar import sense
 from ratiosym.envs.adapters.jaxmarl.pictures import Picture, draw_robots
+from ratiosym.envs.arrays import strongly_typed
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
 
@@ -107,7 +108,7 @@ class JaxNav:
         """Start an episode: a random map, starts and goals in the middle of random free cells."""
         with jax.numpy_rank_promotion("allow"):
             observations, state = self.world.reset(key)
-            state = strong(state)
+            state = strongly_typed(state)
             return state, self._observation(observations, state)
 
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:

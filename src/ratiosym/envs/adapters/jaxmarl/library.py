@@ -51,13 +51,6 @@ def unstack(library: Any, values: Array) -> dict[str, Array]:
     return {agent: values[index] for index, agent in enumerate(library.agents)}
 
 
-def strong(tree: Any) -> Any:
-    """Without weak types: the library's start has some that its step has not, and jit would compile
-    twice.
-    """
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.asarray(leaf).dtype), tree)
-
-
 def _import_alone(name: str) -> Any:
     """Import a module without running the ``__init__`` of the packages it is in.
 

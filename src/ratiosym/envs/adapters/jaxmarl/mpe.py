@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ratiosym.envs.adapters.jaxmarl.library import build, load, stack, strong, unstack
+from ratiosym.envs.adapters.jaxmarl.library import build, load, stack, unstack
 from ratiosym.envs.adapters.jaxmarl.pictures import Picture, draw_spread
+from ratiosym.envs.arrays import strongly_typed
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
 
@@ -65,7 +66,7 @@ class MpeSpread:
         """Start an episode: agents and landmarks uniform in [-1, 1]^2, at rest."""
         with jax.numpy_rank_promotion("allow"):
             observations, world = self.library.reset(key)
-        return SpreadState(strong(world), jnp.zeros(())), self._observation(observations)
+        return SpreadState(strongly_typed(world), jnp.zeros(())), self._observation(observations)
 
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         """Take one step."""

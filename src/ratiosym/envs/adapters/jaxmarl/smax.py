@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ratiosym.envs.adapters.jaxmarl.library import build, load, stack, strong
+from ratiosym.envs.adapters.jaxmarl.library import build, load, stack
 from ratiosym.envs.adapters.jaxmarl.pictures import Picture, draw_battle
+from ratiosym.envs.arrays import strongly_typed
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Discrete, EnvSpec, Key, Observation, State, Step
 
@@ -75,7 +76,9 @@ class Smax:
         with jax.numpy_rank_promotion("allow"):
             observations, state = self.library.reset(key)
             views = observations | self.library.get_all_unit_obs(state)
-            return self._moment(strong(state.state), strong(state.enemy_policy_state), views)
+            return self._moment(
+                strongly_typed(state.state), strongly_typed(state.enemy_policy_state), views
+            )
 
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         """Take one step: the enemies choose, then eight steps of the library's physics."""

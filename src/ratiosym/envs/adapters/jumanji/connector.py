@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ratiosym.envs.adapters.jumanji.library import check_library, draw, making, strong
+from ratiosym.envs.adapters.jumanji.library import check_library, draw, making
+from ratiosym.envs.arrays import strongly_typed
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Discrete, EnvSpec, Key, Observation, State, Step
 
@@ -79,7 +80,7 @@ class Connector:
         """Start an episode on a board that has a solution: every target ends a random walk."""
         with jax.numpy_rank_promotion("allow"):
             state, _ = self.library.reset(key)
-        return strong(state), _observation(state)
+        return strongly_typed(state), _observation(state)
 
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         """Take one step. Nothing in it is random."""

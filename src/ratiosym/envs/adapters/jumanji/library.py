@@ -6,7 +6,6 @@ from importlib.util import find_spec
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ratiosym.errors import MissingLibraryError
@@ -30,11 +29,6 @@ def making() -> Iterator[None]:
     """
     with jax.ensure_compile_time_eval(), jax.numpy_rank_promotion("allow"):
         yield
-
-
-def strong(tree: Any) -> Any:
-    """Arrays without weak types, so that what follows a reset compiles once."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.asarray(leaf).dtype), tree)
 
 
 def draw(viewer: Any, scene: Any, side: float | None = None) -> np.ndarray:

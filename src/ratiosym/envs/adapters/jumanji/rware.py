@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ratiosym.envs.adapters.jumanji.library import check_library, draw, making, on_host, strong
+from ratiosym.envs.adapters.jumanji.library import check_library, draw, making, on_host
+from ratiosym.envs.arrays import strongly_typed
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Discrete, EnvSpec, Key, Observation, State, Step
 
@@ -102,7 +103,7 @@ class Rware:
         """
         with jax.numpy_rank_promotion("allow"):
             world, timestep = self.library.reset(key)
-        return RwareState(strong(world), jnp.zeros(())), _observation(timestep)
+        return RwareState(strongly_typed(world), jnp.zeros(())), _observation(timestep)
 
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         """Take one step."""
@@ -118,7 +119,7 @@ class Rware:
             truncated=~collided & (world.step_count >= self.library.time_limit),
             metrics={"deliveries": num_deliveries, "collided": collided.astype(jnp.float32)},
         )
-        return RwareState(strong(world), num_deliveries), step
+        return RwareState(strongly_typed(world), num_deliveries), step
 
     def draw(self, state: State) -> np.ndarray:
         """The warehouse, uint8 ``[H, W, 3]``, as the library draws it: requested shelves teal,

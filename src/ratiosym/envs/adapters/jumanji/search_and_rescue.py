@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ratiosym.envs.adapters.jumanji.library import check_library, draw, making, on_host, strong
+from ratiosym.envs.adapters.jumanji.library import check_library, draw, making, on_host
+from ratiosym.envs.arrays import strongly_typed
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
 
@@ -96,7 +97,7 @@ class SearchAndRescue:
         """Start an episode: searchers and targets uniform in the square, targets at rest."""
         with jax.numpy_rank_promotion("allow"):
             state, timestep = self.world.reset(key)
-        return strong(state), self._observation(timestep)
+        return strongly_typed(state), self._observation(timestep)
 
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         """Take one step."""
@@ -111,7 +112,7 @@ class SearchAndRescue:
             truncated=~terminated & (state.step >= TIME_LIMIT),
             metrics={"found": state.targets.found.mean(dtype=jnp.float32)},
         )
-        return strong(state), step
+        return strongly_typed(state), step
 
     def draw(self, state: State) -> np.ndarray:
         """The square, uint8 ``[H, W, 3]``, as the library draws it: searchers, targets, found ones
