@@ -6,7 +6,7 @@ Included: the heuristic opponents, observations, rewards, metrics, and episode s
 import jax
 
 from benchmarks.stepping import steps_per_second
-from ratiosym.envs.tasks import make
+from ratiosym.envs.registry import make
 from ratiosym.types import Key, Observation
 
 NUM_ENVS = 256

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 from benchmarks.stepping import play, total
 from benchmarks.timing import best_seconds
 from ratiosym.envs.protocol import Env, random_action
-from ratiosym.envs.tasks import TASKS, make
+from ratiosym.envs.registry import make
+from ratiosym.envs.tasks import TASKS
 from ratiosym.types import EnvSpec, Key, Observation
 
 NUM_STEPS = 128

@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 
 from benchmarks.timing import best_seconds, peak_gflops
-from ratiosym.envs.tasks import make
+from ratiosym.envs.registry import make
 from ratiosym.learning.config import RunConfig, RunShape
 from ratiosym.learning.learner import init_state, make_batch, train_step
 from ratiosym.learning.rollout import rollout

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jax
 
-from ratiosym.envs.tasks import make
+from ratiosym.envs.registry import make
 from ratiosym.learning.config import RunConfig, RunShape
 from ratiosym.learning.train import Updated, make_learner, train
 

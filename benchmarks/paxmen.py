@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.stepping import steps_per_second
-from ratiosym.envs.tasks import make
+from ratiosym.envs.registry import make
 from ratiosym.types import Key, Observation
 from tests.envs.paxmen.reference import Reference
 

@@ -14,33 +14,55 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ratiosym import objectives
     from ratiosym.api import train
-    from ratiosym.envs.tasks import make
+    from ratiosym.envs.protocol import DrawableEnv, Env, check_env
+    from ratiosym.envs.registry import make, register_task, tasks
     from ratiosym.errors import InputError
     from ratiosym.learning.policy import Policy
     from ratiosym.runs.loop import resume
     from ratiosym.runs.trained import evaluate, load_policy
+    from ratiosym.types import Continuous, Discrete, EnvSpec, Observation, Step
 
 # Loaded when first used: 'import ratiosym' alone loads neither environments nor the learner.
 _HOMES = {
+    "Continuous": "ratiosym.types",
+    "Discrete": "ratiosym.types",
+    "DrawableEnv": "ratiosym.envs.protocol",
+    "Env": "ratiosym.envs.protocol",
+    "EnvSpec": "ratiosym.types",
     "InputError": "ratiosym.errors",
+    "Observation": "ratiosym.types",
     "Policy": "ratiosym.learning.policy",
+    "Step": "ratiosym.types",
+    "check_env": "ratiosym.envs.protocol",
     "evaluate": "ratiosym.runs.trained",
     "load_policy": "ratiosym.runs.trained",
-    "make": "ratiosym.envs.tasks",
+    "make": "ratiosym.envs.registry",
     "objectives": "ratiosym",
+    "register_task": "ratiosym.envs.registry",
     "resume": "ratiosym.runs.loop",
+    "tasks": "ratiosym.envs.registry",
     "train": "ratiosym.api",
 }
 
 __version__ = version("ratiosym")
 __all__ = [
+    "Continuous",
+    "Discrete",
+    "DrawableEnv",
+    "Env",
+    "EnvSpec",
     "InputError",
+    "Observation",
     "Policy",
+    "Step",
+    "check_env",
     "evaluate",
     "load_policy",
     "make",
     "objectives",
+    "register_task",
     "resume",
+    "tasks",
     "train",
 ]
 

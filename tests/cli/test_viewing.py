@@ -12,7 +12,7 @@ from PIL import Image
 
 from ratiosym.cli.play import cells_of, picture
 from ratiosym.envs.paxmen.render import AGENTS, DOT
-from ratiosym.envs.tasks import make
+from ratiosym.envs.registry import make
 from tests.example_runs import COMMAND, TASK, environment
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ratiosym.envs.protocol import check_env
+from ratiosym.envs.protocol import check_env, check_structure
 from ratiosym.types import Continuous, Observation
 from tests.probes import Broken, ConstantReward, Counter, Matching, Recall, Target
 
@@ -104,7 +104,7 @@ WRONG = {
     ),
     "bare action": (
         change_spec(action=2),
-        r"spec.action is 2, expected Discrete\(n\) or Continuous\(n\)",
+        r"spec.action is 2, expected Discrete\(num_actions\) or Continuous\(size\)",
     ),
     "metrics twice": (
         change_spec(metrics=("time", "time")),
@@ -199,7 +199,7 @@ WRONG = {
     ),
     "no end": (
         change_step(terminated=lambda step: jnp.array(False)),
-        r"step 4 \(number 5 of its episode\): the episode goes on, expected an end: spec.time_limit is 5",
+        r"step 4 \(number 5 .*: the episode goes on, expected an end: spec.time_limit is 5\. Count",
     ),
     "metrics list": (change_step(metrics=lambda step: [1.0]), r"metrics are of type list"),
     "metric dtype": (
@@ -226,6 +226,9 @@ WRONG = {
         change_start(state=lambda x: x + next(DRAW)),
         r"reset: result\[1\].state is .* and then .* for the same key",
     ),
+    "a class": (Altered, r"the class Altered itself; return an instance of it, as in Altered\(\)"),
+    "no methods": (7, r"of type int and has no `spec`. It needs a property `spec`"),
+    "no name": (change_spec(name=None), r"spec.name is None, expected a name"),
     "python branch": (
         change_step(reward=lambda step: step.reward if step.terminated else -step.reward),
         r"step: cannot be traced by JAX",
@@ -253,8 +256,46 @@ def test_unhashable_environments_are_named(key):
 
 
 def test_no_steps_check_nothing(key):
-    with pytest.raises(ValueError, match="num_steps is 0, expected at least 1"):
+    with pytest.raises(ValueError, match="`num_steps` is 0; it must be at least 1"):
         check_env(Counter(), key, num_steps=0)
+
+
+REMEDIES = {
+    "observation size": r"by the sizes in `spec`. Change one or the other",
+    "start dtype": r"Convert it with .astype\(jnp.float32\)",
+    "state dtype": r"as before the step. Its shapes and dtypes must stay the same",
+    "no choice": r"no longer active needs one too, such as doing nothing",
+    "both ends": r"truncated = is_late & ~terminated",
+    "no end": r"set `truncated` at the limit, or raise the limit",
+    "other randomness": r"Draw all randomness from the key",
+    "python branch": r"use jnp.where or jax.lax.cond instead of Python's if",
+}
+
+
+@pytest.mark.parametrize("name", REMEDIES)
+def test_messages_say_what_to_do(name):
+    with pytest.raises(ValueError, match=REMEDIES[name]):
+        check_env(WRONG[name][0])
+
+
+def test_structure_is_checked_without_playing():
+    check_structure(change_step(reward=lambda step: step.reward / 0))
+    with pytest.raises(ValueError, match=r"step.reward is float32\[\], expected float32\[2\]"):
+        check_structure(change_step(reward=lambda step: step.reward[0]))
+
+
+@dataclass(frozen=True)
+class Drawn(Counter):
+    dtype: str = "uint8"
+
+    def draw(self, state):
+        return np.zeros((4, 5, 3), self.dtype)
+
+
+def test_pictures_are_part_of_the_contract():
+    check_env(Drawn())
+    with pytest.raises(ValueError, match=r"the picture is float32\[4, 5, 3\], expected uint8"):
+        check_env(Drawn(dtype="float32"))
 
 
 def test_broken_breaks_when_it_says(key):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ratiosym.envs.protocol import random_action
+from ratiosym.envs.registry import make
 from ratiosym.envs.starts import Starts, begin_where, make_starts, pool_size
-from ratiosym.envs.tasks import make
 from tests.probes import Counter
 
 ENV = Counter(lengths=(3, 5))

@@ -1,10 +1,17 @@
 """The agent id goes in front of what the agents see, and nowhere else."""
 
+import copy
+import pickle
+from dataclasses import dataclass
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from ratiosym.envs.protocol import check_env
+from ratiosym.envs.registry import make
+from ratiosym.envs.teams import Team, get_team, references_of, teams_of
 from ratiosym.envs.wrappers import with_agent_ids
 from tests.probes import Counter, Matching, Target
 
@@ -47,3 +54,53 @@ def test_wrapping_equal_environments_gives_equal_environments():
     assert with_agent_ids(Counter()) == with_agent_ids(Counter())
     assert hash(with_agent_ids(Counter())) == hash(with_agent_ids(Counter()))
     assert with_agent_ids(Counter()) != with_agent_ids(Counter(lengths=(7,)))
+
+
+@dataclass(frozen=True)
+class Rich(Counter):
+    """With everything that is optional."""
+
+    references = {"mine": 1.0}  # noqa: RUF012
+    anything = "else"
+
+    def draw(self, state):
+        return np.full((2, 2, 3), state.time, np.uint8)
+
+    @property
+    def teams(self):
+        def act(key, state, observation, memory):
+            assert observation.local.shape == (2, 3)  # as without ids
+            return jnp.zeros(2, jnp.int32), memory
+
+        return {"mine": Team("mine", lambda key, state: (), act)}
+
+
+def test_what_a_wrapper_does_not_change_it_forwards(key):
+    env = with_agent_ids(Rich())
+    state, observation = env.reset(key)
+    np.testing.assert_array_equal(env.draw(state), np.zeros((2, 2, 3)))
+    assert env.anything == "else"
+    assert references_of(env) == {"mine": 1.0}
+    assert list(teams_of(env)) == ["random", "mine"]
+    action, _ = get_team(env, "mine").act(key, state, observation, ())
+    np.testing.assert_array_equal(action, [0, 0])
+
+
+def test_what_an_environment_does_not_have_its_wrapper_has_not(key):
+    env = with_agent_ids(Counter())
+    assert not hasattr(env, "draw")
+    assert list(teams_of(env)) == ["random"]
+    with pytest.raises(AttributeError, match="'Counter' object has no attribute 'draw'"):
+        env.draw(None)
+
+
+def test_wrappers_can_be_copied_and_pickled():
+    env = with_agent_ids(Counter())
+    assert copy.deepcopy(env) == pickle.loads(pickle.dumps(env)) == env
+
+
+def test_built_in_tasks_draw_behind_their_agent_ids(key):
+    env = make("connector-5x5x3a")
+    picture = env.draw(jax.jit(env.reset)(key)[0])
+    assert picture.dtype == np.uint8
+    assert picture.shape[-1] == 3

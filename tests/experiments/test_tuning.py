@@ -523,7 +523,7 @@ def tiny(objective, num_trials, out, **options):
 
 @pytest.fixture
 def recall(monkeypatch):
-    monkeypatch.setitem(TASKS, "recall", Task("recall", "probe", Recall))
+    monkeypatch.setitem(TASKS, "recall", Task("recall", Recall))
 
 
 class Programs(logging.Handler):

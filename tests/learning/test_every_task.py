@@ -6,7 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from ratiosym.envs.tasks import TASKS, make
+from ratiosym.envs.registry import make
+from ratiosym.envs.tasks import TASKS
 from ratiosym.experiments.presets import configure
 from ratiosym.learning.learner import init_state, train_step
 from ratiosym.learning.train import make_learner

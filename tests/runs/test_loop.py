@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ratiosym.envs.tasks import TASKS, Task, make
+from ratiosym.envs.registry import make
+from ratiosym.envs.tasks import TASKS, Task
 from ratiosym.errors import InputError
 from ratiosym.experiments.presets import configure
 from ratiosym.learning.config import RunConfig
@@ -450,7 +451,7 @@ class BrokenSoon(Broken):
 @pytest.mark.usefixtures("often")
 def test_a_loss_that_is_not_finite_stops_the_run_at_its_last_good_checkpoint(tmp_path, monkeypatch):
     """Steps 41 and later give NaN; with 16 steps a rollout they come in the third update."""
-    monkeypatch.setitem(TASKS, "broken", Task("broken", "probe", partial(BrokenSoon, 40)))
+    monkeypatch.setitem(TASKS, "broken", Task("broken", partial(BrokenSoon, 40)))
     directory = tmp_path / "run"
     with pytest.raises(
         NonFiniteLoss, match=r"The loss of seed 0 is not a finite number after update 3\. Lower"
@@ -475,7 +476,7 @@ def test_rows_before_a_broken_loss_are_kept(tmp_path, monkeypatch):
     """The message sends the user to training.csv: it must be there, however far the next evaluation
     is.
     """
-    monkeypatch.setitem(TASKS, "broken", Task("broken", "probe", partial(BrokenSoon, 40)))
+    monkeypatch.setitem(TASKS, "broken", Task("broken", partial(BrokenSoon, 40)))
     with pytest.raises(NonFiniteLoss):
         run.train(
             "broken", out=tmp_path / "run", preset="smoke", steps=6 * STEPS, num_evaluations=1

@@ -10,12 +10,12 @@ import tyro
 from ratiosym.cli.report import Report
 from ratiosym.cli.study import Study
 from ratiosym.cli.tune import Tune
-from ratiosym.envs.tasks import TASKS, make
-from ratiosym.errors import InputError, MissingLibraryError
+from ratiosym.envs.registry import make
+from ratiosym.envs.tasks import TASKS
+from ratiosym.errors import InputError
 from ratiosym.experiments.presets import PRESETS, preset, read_settings
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape
 from ratiosym.objectives import OBJECTIVES
-from ratiosym.types import Continuous, EnvSpec
 
 Flat = tyro.conf.arg(name="")
 TrustRegion = dataclasses.make_dataclass(
@@ -306,34 +306,15 @@ class Tasks:
         """Print the table."""
         from ratiosym.cli.display import show_tasks
 
-        rows, missing = [], {}
-        for task in TASKS.values():
-            try:
-                rows.append(
-                    {
-                        "task": task.name,
-                        "suite": task.suite,
-                        **self.sizes(make(task.name, agent_ids=False).spec),
-                    }
-                )
-            except MissingLibraryError as error:
-                rows.append({"task": task.name, "suite": task.suite})
-                missing[task.suite] = str(error)
-        show_tasks(rows, list(missing.values()), self.json)
-
-    def sizes(self, spec: EnvSpec) -> dict[str, Any]:
-        """What the table says of one task."""
-        is_continuous = isinstance(spec.action, Continuous)
-        return {
-            "num_agents": spec.num_agents,
-            "action_kind": "continuous" if is_continuous else "discrete",
-            "action_size": spec.action.size
-            if isinstance(spec.action, Continuous)
-            else spec.num_actions,
-            "observation_size": spec.observation_size,
-            "state_size": spec.state_size,
-            "time_limit": spec.time_limit,
-        }
+        rows = [
+            {
+                "task": task.name,
+                "suite": task.suite.name,
+                **(task.sizes._asdict() if task.sizes else {}),
+            }
+            for task in TASKS.values()
+        ]
+        show_tasks(rows, [], self.json)
 
 
 @dataclass(frozen=True)

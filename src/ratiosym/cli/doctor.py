@@ -79,7 +79,7 @@ def check_optional() -> list[Check]:
         try:
             detail = f"{importlib.metadata.version(name)}"
             if name == "jaxmarl":
-                from ratiosym.envs.tasks import make
+                from ratiosym.envs.registry import make
 
                 make("mpe-spread-3ag")
             else:

@@ -16,7 +16,7 @@ from ratiosym.cli.display import console
 from ratiosym.envs.paxmen import PaxMen
 from ratiosym.envs.paxmen.layouts import EAT
 from ratiosym.envs.paxmen.render import AGENTS, CELL
-from ratiosym.envs.tasks import make
+from ratiosym.envs.registry import make
 from ratiosym.envs.teams import get_team, teams_of
 from ratiosym.errors import InputError
 

@@ -6,19 +6,21 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, UInt8
 
 from ratiosym.errors import InputError
 from ratiosym.types import Continuous, Discrete, EnvSpec, Key, Observation, State, Step
 
 Action = Int[Array, "A"] | Float[Array, "A size"]
+Picture = UInt8[np.ndarray, "H W 3"]
 
 
 class Env(Protocol):
     """An environment: two pure functions and a description. Check your own with ``check_env``.
 
-    ``A`` agents, ``F`` numbers seen by each, ``S`` numbers seen by the critic, all as ``spec``
-    says.
+    ``A`` agents, ``F`` numbers observed by each, ``S`` numbers observed by the critic, all as
+    ``spec`` says. Optional: ``draw`` (see ``DrawableEnv``), scripted ``teams`` and ``references``
+    (see ``envs.teams``).
 
     Arrays: ``Observation.local`` float32 ``[A, F]``, ``legal`` bool ``[A, actions]``, ``active``
         bool ``[A]``, ``state`` float32 ``[S]``; ``Step.reward`` float32 ``[A]``, ``terminated`` and
@@ -35,7 +37,7 @@ class Env(Protocol):
         to the last bit.
     Ends: ``terminated``: the task ended. ``truncated``: only the clock did. Never both; where both
         hold at once, ``terminated`` wins. An episode lasts at most ``spec.time_limit`` steps.
-        Stepping on after the end is allowed and means nothing.
+        Stepping past the end is allowed; what it returns is not used.
     Return:
         An episode's return is the sum over its steps of the mean over agents of the reward.
     Use: Both functions can be traced by ``jit``, ``vmap`` and ``scan``. The environment itself is
@@ -56,31 +58,81 @@ class Env(Protocol):
         """
 
 
-def check_env(env: Env, key: Key, num_steps: int) -> None:
+class DrawableEnv(Env, Protocol):
+    """An environment that can also show itself. Optional: ``ratiosym render`` and the exports use
+    ``draw`` where there is one.
+    """
+
+    def draw(self, state: State) -> Picture:
+        """A picture of a state, uint8 ``[H, W, 3]``, all of one size. Never traced: NumPy and any
+        library will do. With a further argument ``history``, it is given the states before, oldest
+        first, and may draw trails.
+        """
+
+
+MOST_STEPS = 1000  # that ``check_env`` plays unless told otherwise
+
+
+def check_env(env: Env, key: Key | None = None, num_steps: int | None = None) -> None:
     """Play ``num_steps`` random legal steps and raise ``InputError`` where the contract of ``Env``
     is broken.
 
-    Give enough steps for an episode to end (``env.spec.time_limit`` suffices) or the ends go
-    unchecked.
+    By default one step more than the longest episode has (at most 1,000), so that an end is among
+    them; with fewer steps the ends may go unchecked.
     """
-    if num_steps < 1:
-        raise InputError(f"num_steps is {num_steps}, expected at least 1.")
+    if num_steps is not None and num_steps < 1:
+        raise InputError(f"`num_steps` is {num_steps}; it must be at least 1.")
+    check_structure(env)
+    key = jax.random.key(0) if key is None else key
+    _trace_batch(env, key)
+    _check_episodes(env, key, num_steps or min(env.spec.time_limit + 1, MOST_STEPS))
+    if hasattr(env, "draw"):
+        _check_picture(env, key)
+
+
+def check_structure(env: Env) -> None:
+    """The part of ``check_env`` that needs no playing and no compilation: methods, sizes, classes,
+    shapes and dtypes.
+    """
+    _check_members(env)
     _check_spec(env.spec)
     try:
         hash(env)
     except TypeError as error:
         raise InputError(
-            f"The environment is not hashable ({error}). Make it a frozen dataclass."
+            f"The environment is not hashable ({error}). Make it a frozen dataclass whose fields "
+            f"are numbers, strings and tuples; arrays belong into the state, or are computed from "
+            f"the fields."
         ) from error
-    _check_types(env, key)
-    _check_episodes(env, key, num_steps)
+    _check_types(env, jax.random.key(0))
+
+
+def _check_members(env: Env) -> None:
+    if isinstance(env, type):
+        raise InputError(
+            f"The environment is the class {env.__name__} itself; return an instance of it, as in "
+            f"{env.__name__}()."
+        )
+    missing = [name for name in ("spec", "reset", "step") if not hasattr(env, name)]
+    if missing:
+        raise InputError(
+            f"The environment is of type {type(env).__name__} and has no `{missing[0]}`. It needs "
+            f"a property `spec` (an EnvSpec) and the methods `reset(key) -> (state, Observation)` "
+            f"and `step(key, state, action) -> (state, Step)`; see ratiosym.Env."
+        )
 
 
 def _check_spec(spec: EnvSpec) -> None:
     if not isinstance(spec, EnvSpec):
-        raise InputError(f"spec is of type {type(spec).__name__}, expected EnvSpec.")
+        hint = " Is `spec` a method? Make it a property." if callable(spec) else ""
+        raise InputError(f"spec is of type {type(spec).__name__}, expected EnvSpec.{hint}")
+    if not isinstance(spec.name, str) or not spec.name:
+        raise InputError(f"spec.name is {spec.name!r}, expected a name.")
     if not isinstance(spec.action, Discrete | Continuous):
-        raise InputError(f"spec.action is {spec.action!r}, expected Discrete(n) or Continuous(n).")
+        raise InputError(
+            f"spec.action is {spec.action!r}, expected Discrete(num_actions) or Continuous(size), "
+            f"the same for every agent."
+        )
     sizes = {
         "num_agents": spec.num_agents,
         "observation_size": spec.observation_size,
@@ -114,15 +166,32 @@ def _check_types(env: Env, key: Key) -> None:
     _require_class("step", "step.observation", step.observation, Observation)
     if not isinstance(step.metrics, dict) or set(step.metrics) != set(spec.metrics):
         raise InputError(
-            f"step: metrics are {_keys(step.metrics)}, expected {sorted(spec.metrics)}."
+            f"step: metrics are {_keys(step.metrics)}, expected {sorted(spec.metrics)}: a dict "
+            f"with the names of spec.metrics."
         )
     _require_types("step", "step", step, _example_step(spec))
 
+
+def _trace_batch(env: Env, key: Key) -> None:
+    """Training steps many environments at once."""
+    state, _ = jax.eval_shape(env.reset, key)
     batch = jax.eval_shape(
-        lambda *args: jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), args), key, state, action
+        lambda *args: jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), args),
+        key,
+        state,
+        _example_action(env.spec),
     )
     _trace("reset under vmap", jax.vmap(env.reset), batch[0])
     _trace("step under vmap", jax.vmap(env.step), *batch)
+
+
+def _check_picture(env: Any, key: Key) -> None:
+    picture = np.asarray(env.draw(jax.jit(env.reset)(key)[0]))
+    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[-1] != 3:
+        raise InputError(
+            f"draw: the picture is {_type(picture)}, expected uint8[H, W, 3] (red, green and blue "
+            f"from 0 to 255)."
+        )
 
 
 def _check_episodes(env: Env, key: Key, num_steps: int) -> None:
@@ -154,7 +223,8 @@ def _check_observation(where: str, spec: EnvSpec, observation: Observation) -> N
         stuck = np.flatnonzero(~np.asarray(observation.legal).any(axis=-1))
         if stuck.size:
             raise InputError(
-                f"{where}: agents {stuck.tolist()} have no legal action, expected at least one."
+                f"{where}: agents {stuck.tolist()} have no legal action, expected at least one. "
+                f"An agent that is no longer active needs one too, such as doing nothing."
             )
 
 
@@ -166,10 +236,14 @@ def _check_finite(where: str, name: str, value: Array) -> None:
 def _check_end(where: str, spec: EnvSpec, length: int, step: Step) -> bool:
     terminated, truncated = bool(step.terminated), bool(step.truncated)
     if terminated and truncated:
-        raise InputError(f"{where}: terminated and truncated are both true, expected at most one.")
+        raise InputError(
+            f"{where}: terminated and truncated are both true, expected at most one. Where the "
+            f"task ends as time runs out, it is terminated: truncated = is_late & ~terminated."
+        )
     if length >= spec.time_limit and not (terminated or truncated):
         raise InputError(
-            f"{where}: the episode goes on, expected an end: spec.time_limit is {spec.time_limit}."
+            f"{where}: the episode goes on, expected an end: spec.time_limit is {spec.time_limit}. "
+            f"Count the steps in the state and set `truncated` at the limit, or raise the limit."
         )
     return terminated or truncated
 
@@ -193,8 +267,8 @@ def _twice(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             if not np.array_equal(_numbers(one), _numbers(other), equal_nan=True):
                 raise InputError(
                     f"{name}: result{path} is {one} and then {other} for the same key and "
-                    f"arguments, "
-                    "expected the same. Draw all randomness from the key."
+                    f"arguments, expected the same. Draw all randomness from the key, and keep "
+                    f"nothing in the environment between calls."
                 )
         return result
 
@@ -206,7 +280,10 @@ def _trace(name: str, function: Callable[..., Any], *args: Any) -> Any:
     try:
         return jax.eval_shape(function, *args)
     except Exception as error:
-        raise InputError(f"{name}: cannot be traced by JAX: {error}") from error
+        raise InputError(
+            f"{name}: cannot be traced by JAX, which compiles it: {error}\nWrite it with jax.numpy"
+            f"; where a value decides, use jnp.where or jax.lax.cond instead of Python's if."
+        ) from error
 
 
 def _pair(name: str, result: Any) -> Any:
@@ -229,10 +306,24 @@ def _require_types(name: str, what: str, value: Any, expected: Any) -> None:
     got: Any = jax.tree.structure(value)
     want: Any = jax.tree.structure(expected)
     if got != want:
-        raise InputError(f"{name}: {what} has the structure {got}, expected {want}.")
+        raise InputError(
+            f"{name}: {what} has the structure {got}, expected {want}. A step must return the same "
+            f"kind of {what} as reset."
+            if what == "state"
+            else f"{name}: {what} has the structure {got}, expected {want}."
+        )
     for (path, one), other in zip(_leaves(value), jax.tree.leaves(expected), strict=True):
         if (one.shape, one.dtype) != (other.shape, other.dtype):
-            raise InputError(f"{name}: {what}{path} is {_type(one)}, expected {_type(other)}.")
+            types = f"{_type(one)}, expected {_type(other)}"
+            raise InputError(f"{name}: {what}{path} is {types}{_remedy(what, one, other)}")
+
+
+def _remedy(what: str, value: Any, expected: Any) -> str:
+    if what == "state":
+        return ", as before the step. Its shapes and dtypes must stay the same, from reset on."
+    if value.shape != expected.shape:
+        return ", by the sizes in `spec`. Change one or the other."
+    return f". Convert it with .astype(jnp.{expected.dtype})."
 
 
 def _example_observation(spec: EnvSpec) -> Observation:

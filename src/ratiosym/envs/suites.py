@@ -1,6 +1,7 @@
 """The suites: titles, their order in tables and figures, and the paper's budgets."""
 
 from dataclasses import dataclass
+from pathlib import PurePath
 
 PAPER_STEPS = 80_000_000  # of a final run: twice the tuning length (section 4.1)
 PAPER_STEPS_LONG = 240_000_000  # AeroJAX and JaxNav
@@ -10,7 +11,7 @@ PAPER_STEPS_LONG = 240_000_000  # AeroJAX and JaxNav
 class Suite:
     """One environment of the paper, or a family of tasks of your own."""
 
-    name: str  # a task's name begins with it: <name>-<task>
+    name: str  # a built-in task's name begins with it: <name>-<task>
     title: str
     paper_steps: int = PAPER_STEPS
 
@@ -30,10 +31,22 @@ SUITES: dict[str, Suite] = {
     )
 }
 
+# Families of tasks that are named ``<library>:<environment>``.
+_LIBRARIES = {"jaxmarl": "JaxMARL", "jumanji": "Jumanji"}
+
 
 def suite_of(task: str) -> Suite:
-    """The suite of a task. A task of your own is a suite by itself, named after what comes before
-    its first dash.
+    """The suite of a task, which need not exist.
+
+    A task of your own belongs to a family: ``mine-easy`` to ``mine``, ``package.module:function``
+    to ``module``, ``path/to/file.py:function`` to ``file``, ``jaxmarl:NAME`` to ``jaxmarl``.
     """
+    before, colon, _ = task.rpartition(":")
+    if colon and before in _LIBRARIES:
+        return Suite(before, _LIBRARIES[before])
+    if colon:
+        is_file = before.endswith(".py")
+        name = PurePath(before).stem if is_file else before.rpartition(".")[2]
+        return Suite(name, name)
     name = task.partition("-")[0]
     return SUITES.get(name, Suite(name, name))

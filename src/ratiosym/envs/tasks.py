@@ -1,110 +1,192 @@
-"""The table of tasks. A further task is a further row."""
+"""The built-in tasks: the paper's 47, and variants of them.
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from difflib import get_close_matches
-from functools import partial
+Data alone: importing this loads neither JAX nor an environment, so that the command line can list
+tasks at once.
 
-from ratiosym.envs.adapters.jaxmarl import jaxnav, mpe_spread, smax
-from ratiosym.envs.adapters.jumanji import connector, rware, search_and_rescue
-from ratiosym.envs.aerojax.env import dogfight
-from ratiosym.envs.aerojax.opponents import LEVELS
-from ratiosym.envs.paxmen.env import paxmen
-from ratiosym.envs.protocol import Env
-from ratiosym.envs.wrappers import with_agent_ids
-from ratiosym.errors import InputError
+A further built-in task is a further row. Tasks of your own need no row: see ``envs.registry``.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pkgutil import resolve_name
+from typing import Any, Literal, NamedTuple
+
+from ratiosym.envs.suites import Suite, suite_of
+
+
+class Sizes(NamedTuple):
+    """What a table says of a task: the sizes of its ``EnvSpec``, without agent ids."""
+
+    num_agents: int
+    action_kind: Literal["discrete", "continuous"]
+    action_size: int  # the number of choices, or the length of the vector
+    observation_size: int
+    state_size: int
+    time_limit: int
 
 
 @dataclass(frozen=True)
 class Task:
-    """One row: ``<suite>-<task>``, and how its environment is made."""
+    """A name, and how its environment is built."""
 
     name: str
-    suite: str
-    make: Callable[[], Env]
+    factory: Callable[..., Any] | str  # or where it is: ``package.module:function``
+    arguments: tuple[Any, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Sizes | None = None  # known without building it: those of the built-in tasks
+
+    @property
+    def suite(self) -> Suite:
+        """The family it belongs to."""
+        return suite_of(self.name)
+
+    def build(self) -> Any:
+        """Its environment, without agent ids: whatever the factory returns."""
+        factory = resolve_name(self.factory) if isinstance(self.factory, str) else self.factory
+        return factory(*self.arguments, **self.options)
+
+
+def _rware(size: str, num_agents: int, hard: bool = False) -> Task:
+    return Task(
+        f"rware-{size}-{num_agents}ag{'-hard' if hard else ''}",
+        "ratiosym.envs.adapters.jumanji.rware:rware",
+        (size, num_agents, hard),
+        sizes=Sizes(num_agents, "discrete", 5, 66, 66 * num_agents, 500),
+    )
+
+
+def _connector(side: int, num_agents: int) -> Task:
+    return Task(
+        f"connector-{side}x{side}x{num_agents}a",
+        "ratiosym.envs.adapters.jumanji.connector:connector",
+        (side, num_agents),
+        sizes=Sizes(num_agents, "discrete", 5, 54, 54 * num_agents, side * side),
+    )
+
+
+def _smax(scenario: str, num_allies: int, num_enemies: int) -> Task:
+    num_units = num_allies + num_enemies
+    return Task(
+        f"smax-{scenario}",
+        "ratiosym.envs.adapters.jaxmarl.smax:smax",
+        (scenario,),
+        sizes=Sizes(
+            num_allies, "discrete", 5 + num_enemies, 13 * (num_units - 1) + 10, 12 * num_units, 101
+        ),
+    )
+
+
+def _mpe(num_agents: int) -> Task:
+    view = 6 * num_agents
+    return Task(
+        f"mpe-spread-{num_agents}ag",
+        "ratiosym.envs.adapters.jaxmarl.mpe:mpe_spread",
+        (num_agents,),
+        sizes=Sizes(num_agents, "continuous", 5, view, view * num_agents, 26),
+    )
+
+
+def _jaxnav(side: int, num_agents: int) -> Task:
+    # The critic's state: the inner cells, seven numbers per robot, and the time.
+    state_size = (side - 2) ** 2 + 7 * num_agents + 1
+    return Task(
+        f"jaxnav-{side}x{side}x{num_agents}a",
+        "ratiosym.envs.adapters.jaxmarl.jaxnav:jaxnav",
+        (side, num_agents),
+        sizes=Sizes(num_agents, "continuous", 2, 205, state_size, 500),
+    )
+
+
+def _paxmen(num_agents: int, held_out: bool = False) -> Task:
+    # The critic's state: every free cell of the map.
+    state_size, time_limit = {4: (101, 100), 5: (140, 115), 6: (187, 130)}[num_agents]
+    return Task(
+        f"paxmen-{num_agents}a{'-heldout' if held_out else ''}",
+        "ratiosym.envs.paxmen.env:paxmen",
+        (num_agents,),
+        {"held_out": held_out},
+        sizes=Sizes(num_agents, "discrete", 5, 25, state_size, time_limit),
+    )
+
+
+def _aerojax(num_agents: int, level: str | None = None) -> Task:
+    name = f"aerojax-{num_agents}v{num_agents}"
+    return Task(
+        name if level is None else f"{name}-{level.lower()}",
+        "ratiosym.envs.aerojax.env:dogfight",
+        (num_agents,) if level is None else (num_agents, level),
+        sizes=Sizes(num_agents, "continuous", 3, 22 * num_agents + 4, 38 * num_agents + 3, 500),
+    )
+
+
+def _search_and_rescue(num_targets: int, num_agents: int) -> Task:
+    return Task(
+        f"sar-{num_targets}tg-{num_agents}ag",
+        "ratiosym.envs.adapters.jumanji.search_and_rescue:search_and_rescue",
+        (num_targets, num_agents),
+        sizes=Sizes(num_agents, "continuous", 2, 386, 386 * num_agents, 400),
+    )
 
 
 _ROWS = (
-    Task("rware-tiny-2ag", "rware", partial(rware, "tiny", 2)),
-    Task("rware-tiny-2ag-hard", "rware", partial(rware, "tiny", 2, hard=True)),
-    Task("rware-tiny-4ag", "rware", partial(rware, "tiny", 4)),
-    Task("rware-tiny-4ag-hard", "rware", partial(rware, "tiny", 4, hard=True)),
-    Task("rware-small-4ag", "rware", partial(rware, "small", 4)),
-    Task("rware-small-4ag-hard", "rware", partial(rware, "small", 4, hard=True)),
-    Task("rware-medium-4ag", "rware", partial(rware, "medium", 4)),
-    Task("rware-medium-4ag-hard", "rware", partial(rware, "medium", 4, hard=True)),
-    Task("rware-medium-6ag", "rware", partial(rware, "medium", 6)),
-    Task("rware-large-4ag", "rware", partial(rware, "large", 4)),
-    Task("rware-large-4ag-hard", "rware", partial(rware, "large", 4, hard=True)),
-    Task("rware-large-8ag", "rware", partial(rware, "large", 8)),
-    Task("rware-large-8ag-hard", "rware", partial(rware, "large", 8, hard=True)),
-    Task("rware-xlarge-4ag", "rware", partial(rware, "xlarge", 4)),
-    Task("rware-xlarge-4ag-hard", "rware", partial(rware, "xlarge", 4, hard=True)),
-    Task("connector-5x5x3a", "connector", partial(connector, 5, 3)),
-    Task("connector-7x7x5a", "connector", partial(connector, 7, 5)),
-    Task("connector-10x10x10a", "connector", partial(connector, 10, 10)),
-    Task("connector-15x15x23a", "connector", partial(connector, 15, 23)),
-    Task("connector-18x18x33a", "connector", partial(connector, 18, 33)),
-    Task("smax-2s3z", "smax", partial(smax, "2s3z")),
-    Task("smax-3s5z", "smax", partial(smax, "3s5z")),
-    Task("smax-3s5z_vs_3s6z", "smax", partial(smax, "3s5z_vs_3s6z")),
-    Task("smax-3s_vs_5z", "smax", partial(smax, "3s_vs_5z")),
-    Task("smax-5m_vs_6m", "smax", partial(smax, "5m_vs_6m")),
-    Task("smax-10m_vs_11m", "smax", partial(smax, "10m_vs_11m")),
-    Task("smax-27m_vs_30m", "smax", partial(smax, "27m_vs_30m")),
-    Task("smax-6h_vs_8z", "smax", partial(smax, "6h_vs_8z")),
-    Task("smax-smacv2_5_units", "smax", partial(smax, "smacv2_5_units")),
-    Task("smax-smacv2_10_units", "smax", partial(smax, "smacv2_10_units")),
-    Task("smax-smacv2_20_units", "smax", partial(smax, "smacv2_20_units")),
-    Task("mpe-spread-3ag", "mpe", partial(mpe_spread, 3)),
-    Task("mpe-spread-5ag", "mpe", partial(mpe_spread, 5)),
-    Task("mpe-spread-10ag", "mpe", partial(mpe_spread, 10)),
-    Task("jaxnav-11x11x4a", "jaxnav", partial(jaxnav, 11, 4)),
-    Task("jaxnav-9x9x3a", "jaxnav", partial(jaxnav, 9, 3)),
-    Task("jaxnav-8x8x2a", "jaxnav", partial(jaxnav, 8, 2)),
-    Task("paxmen-4a", "paxmen", partial(paxmen, 4)),
-    Task("paxmen-5a", "paxmen", partial(paxmen, 5)),
-    Task("paxmen-6a", "paxmen", partial(paxmen, 6)),
-    Task("aerojax-2v2", "aerojax", partial(dogfight, 2)),
-    Task("aerojax-4v4", "aerojax", partial(dogfight, 4)),
-    Task("aerojax-8v8", "aerojax", partial(dogfight, 8)),
-    Task("sar-100tg-2ag", "sar", partial(search_and_rescue, 100, 2)),
-    Task("sar-200tg-4ag", "sar", partial(search_and_rescue, 200, 4)),
-    Task("sar-300tg-6ag", "sar", partial(search_and_rescue, 300, 6)),
-    Task("sar-400tg-8ag", "sar", partial(search_and_rescue, 400, 8)),
+    _rware("tiny", 2),
+    _rware("tiny", 2, hard=True),
+    _rware("tiny", 4),
+    _rware("tiny", 4, hard=True),
+    _rware("small", 4),
+    _rware("small", 4, hard=True),
+    _rware("medium", 4),
+    _rware("medium", 4, hard=True),
+    _rware("medium", 6),
+    _rware("large", 4),
+    _rware("large", 4, hard=True),
+    _rware("large", 8),
+    _rware("large", 8, hard=True),
+    _rware("xlarge", 4),
+    _rware("xlarge", 4, hard=True),
+    _connector(5, 3),
+    _connector(7, 5),
+    _connector(10, 10),
+    _connector(15, 23),
+    _connector(18, 33),
+    _smax("2s3z", 5, 5),
+    _smax("3s5z", 8, 8),
+    _smax("3s5z_vs_3s6z", 8, 9),
+    _smax("3s_vs_5z", 3, 5),
+    _smax("5m_vs_6m", 5, 6),
+    _smax("10m_vs_11m", 10, 11),
+    _smax("27m_vs_30m", 27, 30),
+    _smax("6h_vs_8z", 6, 8),
+    _smax("smacv2_5_units", 5, 5),
+    _smax("smacv2_10_units", 10, 10),
+    _smax("smacv2_20_units", 20, 20),
+    _mpe(3),
+    _mpe(5),
+    _mpe(10),
+    _jaxnav(11, 4),
+    _jaxnav(9, 3),
+    _jaxnav(8, 2),
+    _paxmen(4),
+    _paxmen(5),
+    _paxmen(6),
+    _aerojax(2),
+    _aerojax(4),
+    _aerojax(8),
+    _search_and_rescue(100, 2),
+    _search_and_rescue(200, 4),
+    _search_and_rescue(300, 6),
+    _search_and_rescue(400, 8),
 )
 
 TASKS: dict[str, Task] = {task.name: task for task in _ROWS}
 
+# As in ``aerojax.opponents.LEVELS``, which needs JAX; a test holds the two together.
+OPPONENT_LEVELS = ("straight", "L1", "L2", "L3", "L4")
+
 # Beside the paper's tasks: made and trained by name, but in no table of results.
 _VARIANT_ROWS: tuple[Task, ...] = (
-    Task("paxmen-4a-heldout", "paxmen", partial(paxmen, 4, held_out=True)),
-    Task("paxmen-5a-heldout", "paxmen", partial(paxmen, 5, held_out=True)),
-    Task("paxmen-6a-heldout", "paxmen", partial(paxmen, 6, held_out=True)),
-    *(
-        Task(f"aerojax-{n}v{n}-{level.lower()}", "aerojax", partial(dogfight, n, level))
-        for n in (2, 4, 8)
-        for level in LEVELS
-    ),
+    *(_paxmen(num_agents, held_out=True) for num_agents in (4, 5, 6)),
+    *(_aerojax(num_agents, level) for num_agents in (2, 4, 8) for level in OPPONENT_LEVELS),
 )
 
 VARIANTS: dict[str, Task] = {task.name: task for task in _VARIANT_ROWS}
-
-
-def find_task(name: str) -> Task:
-    """The row of a task, or an error that names the closest one."""
-    tasks = TASKS | VARIANTS
-    if name not in tasks:
-        closest = "".join(f" Closest: {match!r}." for match in get_close_matches(name, tasks, n=1))
-        raise InputError(f"Unknown task {name!r}.{closest} List all with 'ratiosym tasks'.")
-    return tasks[name]
-
-
-def make(name: str, agent_ids: bool = True) -> Env:
-    """Make the environment of a task; twice the same name gives equal environments.
-
-    ``agent_ids`` puts the one-hot agent id in front of each agent's observation, as in all the
-    paper's runs.
-    """
-    env = find_task(name).make()
-    return with_agent_ids(env) if agent_ids else env

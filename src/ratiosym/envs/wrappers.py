@@ -1,16 +1,22 @@
-"""Functions from an environment to an environment."""
+"""Functions from an environment to an environment.
+
+A wrapper forwards what it does not change: ``draw``, ``references`` and anything else the
+environment has.
+"""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import jax.numpy as jnp
 
 from ratiosym.envs.protocol import Action, Env
+from ratiosym.envs.teams import Memory, Team
 from ratiosym.types import EnvSpec, Key, Observation, State, Step
 
 
 def with_agent_ids(env: Env) -> Env:
-    """Put the one-hot agent id in front of what each agent sees; the critic's state stays as it
-    is.
+    """Put the one-hot agent id in front of each agent's observation; the critic's state stays as
+    it is.
     """
     return _AgentIds(env)
 
@@ -31,6 +37,27 @@ class _AgentIds:
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         state, step = self.env.step(key, state, action)
         return state, step._replace(observation=_add_ids(step.observation))
+
+    @property
+    def teams(self) -> dict[str, Team]:
+        """The scripted teams, which observe what they would observe without ids."""
+        return {name: _without_ids(team) for name, team in getattr(self.env, "teams", {}).items()}
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "env" or name.startswith("__"):  # not there yet: while it is copied or unpickled
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+
+def _without_ids(team: Team) -> Team:
+    def act(
+        key: Key, state: State, observation: Observation, memory: Memory
+    ) -> tuple[Action, Memory]:
+        num_agents = observation.local.shape[0]
+        plain = observation._replace(local=observation.local[:, num_agents:])
+        return team.act(key, state, plain, memory)
+
+    return replace(team, act=act)
 
 
 def _add_ids(observation: Observation) -> Observation:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ratiosym.envs.tasks import TASKS, find_task
+from ratiosym.envs.registry import resolve_task
+from ratiosym.envs.tasks import TASKS
 from ratiosym.errors import InputError
 from ratiosym.experiments.presets import PRESETS, configure, option_types
 from ratiosym.learning.config import RunConfig
@@ -140,7 +141,7 @@ class Plan:
         check_distinct("seed", self.seeds)
         check_options(self.options)
         for task in self.tasks:
-            find_task(str(task))
+            resolve_task(task)
         for seed in self.seeds:
             if type(seed) is not int:
                 raise InputError(f"A seed of the plan is {seed!r}; it must be a whole number.")

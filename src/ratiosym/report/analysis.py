@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ratiosym.envs.tasks import find_task
+from ratiosym.envs.suites import suite_of
 from ratiosym.objectives import OBJECTIVES
 from ratiosym.report import statistics
 from ratiosym.report.results import RATIOS, RunResult, StudyResults
@@ -115,10 +115,10 @@ def analyse(results: StudyResults, seed: int = 0) -> Analysis:
         for a in plan.algorithms
     }
     reference = find_reference(results)
-    order = [*SUITES, *sorted({find_task(task).suite for task in plan.tasks} - set(SUITES))]
+    order = [*SUITES, *sorted({suite_of(task).name for task in plan.tasks} - set(SUITES))]
     finished = {run.task for run in results.runs}
     names = sorted(
-        (t for t in plan.tasks if t in finished), key=lambda t: order.index(find_task(t).suite)
+        (t for t in plan.tasks if t in finished), key=lambda t: order.index(suite_of(t).name)
     )
     tasks = {task: task_numbers(results, task, seed) for task in names}
     suites = {
@@ -179,7 +179,7 @@ def task_numbers(results: StudyResults, task: str, seed: int) -> TaskNumbers:
         )
         for name in RATIOS:
             ratios[name][label] = ratio_series(own, name, end, generator(seed, name, task, label))
-    return TaskNumbers(task, find_task(task).suite, low, high, absolute, returns, ratios)
+    return TaskNumbers(task, suite_of(task).name, low, high, absolute, returns, ratios)
 
 
 def common_steps(runs: Sequence[RunResult], end: float) -> Float[np.ndarray, "N"]:
@@ -326,18 +326,30 @@ def notes_on_runs(results: StudyResults, titles: Mapping[str, str]) -> Iterable[
     counts = {(r.task, r.label): len(results.of(r.task, r.label)) for r in results.runs}
     fewest, most = min(counts.values()), max(counts.values())
     if most < statistics.FEWEST_RUNS:
-        yield "One seed only: no interval is possible, since a single run says nothing about how much runs differ."
+        yield (
+            "One seed only: no interval is possible, since a single run says nothing about how "
+            "much runs differ."
+        )
     elif fewest < statistics.FEWEST_RUNS:
         alone = [f"{titles[label]} on {task}" for (task, label), num in counts.items() if num == 1]
         yield f"Only one run of {', '.join(alone)}: where it counts there is no interval."
     if most >= statistics.FEWEST_RUNS and fewest < statistics.ENOUGH_RUNS:
         few = max(fewest, statistics.FEWEST_RUNS)
-        yield f"Intervals of fewer than {statistics.ENOUGH_RUNS} runs (here {few}) are rough: most are too narrow."
+        yield (
+            f"Intervals of fewer than {statistics.ENOUGH_RUNS} runs (here {few}) are rough: most "
+            f"are too narrow."
+        )
     if fewest != most:
-        yield f"Numbers of finished runs differ ({fewest} to {most}): those with more weigh more in the IQM."
+        yield (
+            f"Numbers of finished runs differ ({fewest} to {most}): those with more weigh more in "
+            f"the IQM."
+        )
     if results.absent:
         total = len(results.runs) + len(results.absent)
-        yield f"{len(results.absent)} of {total} planned runs are not part of the comparison; they are listed."
+        yield (
+            f"{len(results.absent)} of {total} planned runs are not part of the comparison; they "
+            f"are listed."
+        )
     departures = sorted({name for run in results.runs for name in run.departures})
     if departures:
         num = sum(bool(run.departures) for run in results.runs)

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from ratiosym.envs.protocol import Env
-from ratiosym.envs.tasks import TASKS, VARIANTS, find_task, make
+from ratiosym.envs.registry import make, resolve_task
 from ratiosym.envs.teams import Team, get_team, teams_of
 from ratiosym.errors import InputError
 from ratiosym.learning.evaluate import Episodes, Moment, record_episode, run_episodes
@@ -39,7 +39,8 @@ def find_cast(
 
     A trained team can play another ``task`` of the same sizes.
     """
-    if what in TASKS | VARIANTS:
+    if not Path(what).exists():
+        what = resolve_task(what).name  # says which task is closest
         if task is not None:
             raise InputError(
                 f"--task is for a trained team, but '{what}' is a task already. Leave one out."
@@ -47,8 +48,6 @@ def find_cast(
         env = make(what, agent_ids=False)
         name = team or "random"
         return Cast(f"{what} {name}", env, env, get_team(env, name))
-    if not Path(what).exists():
-        find_task(what)  # neither: says which task is closest
     if team is not None:
         raise InputError(
             f"--team names a script, but '{what}' is a run with a policy of its own. Leave one out."

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ratiosym.envs.tasks import make
+from ratiosym.envs.registry import make
 from ratiosym.errors import InputError
 from ratiosym.learning.config import RunConfig
 from ratiosym.learning.devices import agree, enable_compilation_cache

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from ratiosym.envs.protocol import random_action
-from ratiosym.envs.tasks import TASKS, make
+from ratiosym.envs.registry import make
+from ratiosym.envs.tasks import TASKS
 from ratiosym.types import Discrete, EnvSpec, Observation, Step
 from tests.probes import Counter, Matching, Target
 
-PAXMEN = [name for name, task in TASKS.items() if task.suite == "paxmen"]
+PAXMEN = [name for name, task in TASKS.items() if task.suite.name == "paxmen"]
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def environments(*daily):
     leave.
     """
     for name, task in TASKS.items():
-        if task.suite in ("paxmen", "aerojax"):
+        if task.suite.name in ("paxmen", "aerojax"):
             marks = () if name in daily else pytest.mark.slow
             yield pytest.param(make(name, agent_ids=False), id=name, marks=marks)
     yield pytest.param(Counter(), id="terminating")

@@ -299,7 +299,8 @@ def _acmi_object(
     line = f"{index + 1:x},T={places}|{roll:.2f}|{pitch:.2f}|{yaw:.2f}|{x:.2f}|{y:.2f}|{yaw:.2f}"
     target = int(state.locks.target[index // n, index % n])
     locked = f"{(1 - index // n) * n + target + 1:x}" if target >= 0 else "0"
-    line += f",Health={float(state.health[index]):.3f},LockedTargetMode={int(target >= 0)},LockedTarget={locked}"
+    line += f",Health={float(state.health[index]):.3f}"
+    line += f",LockedTargetMode={int(target >= 0)},LockedTarget={locked}"
     if with_name:
         side = ("Allies", "Blue") if index < n else ("Enemies", "Orange")
         line += f",Name={types[index]},Type=Air+FixedWing,Coalition={side[0]},Color={side[1]}"

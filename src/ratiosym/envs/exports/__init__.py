@@ -7,7 +7,7 @@ contract and take a task's name or an environment; by name, without agent ids.
 from importlib.util import find_spec
 
 from ratiosym.envs.protocol import Env
-from ratiosym.envs.tasks import make
+from ratiosym.envs.registry import make
 from ratiosym.errors import MissingLibraryError
 
 

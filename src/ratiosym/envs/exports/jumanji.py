@@ -22,14 +22,11 @@ import jumanji  # noqa: E402
 from jumanji import specs  # noqa: E402
 from jumanji.types import StepType, TimeStep, restart  # noqa: E402
 
-SUITES = {
-    "paxmen": "PaxMen",
-    "aerojax": "AeroJAX",
-}  # the environments that are ours, as their ids spell them
-IDS = {  # for jumanji.make
-    f"{SUITES[task.suite]}-{task.name.removeprefix(task.suite + '-')}-v0": task.name
+OWN_SUITES = ("paxmen", "aerojax")  # the others are Jumanji's and JaxMARL's already
+IDS = {  # for jumanji.make: PaxMen-4a-v0
+    f"{task.suite.title}-{task.name.removeprefix(task.suite.name + '-')}-v0": task.name
     for task in (TASKS | VARIANTS).values()
-    if task.suite in SUITES
+    if task.suite.name in OWN_SUITES
 }
 
 Picture = UInt8[np.ndarray, "H W 3"]

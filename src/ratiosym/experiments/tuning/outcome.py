@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import optuna
 
-from ratiosym.envs.tasks import make
+from ratiosym.envs.registry import make
 from ratiosym.errors import InputError
 from ratiosym.experiments.search_spaces import Choices
 from ratiosym.experiments.tuning.ledger import Ledger, describe_differences

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean
 from time import monotonic
 
-from ratiosym.envs.tasks import make
+from ratiosym.envs.registry import make
 from ratiosym.learning.config import RunConfig
 from ratiosym.learning.devices import enable_compilation_cache
 from ratiosym.learning.train import Evaluated, NonFiniteLoss, make_learner
