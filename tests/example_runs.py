@@ -22,6 +22,8 @@ SETTINGS = {
     "num_evaluations": 6,
 }  # checkpoints at 0, 2, 4 ... 12
 
+TRACK = ("tensorboard",)
+
 ROOT = Path(__file__).parents[1]
 COMMAND = Path(sys.executable).with_name("ratiosym")
 
@@ -40,10 +42,9 @@ def whole_runs(base):
 
 def _uninterrupted(directory, num_seeds):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            loop, "CHECKPOINT_SECONDS", float("inf")
-        )  # however slow the machine: the first and the last
-        loop.start(configure(TASK, **SETTINGS), directory, num_seeds)
+        # However slow the machine: the first and the last.
+        patch.setattr(loop, "CHECKPOINT_SECONDS", float("inf"))
+        loop.start(configure(TASK, **SETTINGS), directory, num_seeds, track=TRACK)
     return directory
 
 
@@ -85,9 +86,8 @@ def read_events(directory):
     step or after.
     """
     curves = {}
-    for path in sorted(
-        directory.glob("tensorboard/events*")
-    ):  # by the time in their names, as TensorBoard does
+    # By the time in their names, as TensorBoard does.
+    for path in sorted(directory.glob("tensorboard/events*")):
         for event in _events(path.read_bytes()):
             if event.session_log.status == event.session_log.START:
                 kept = {
@@ -136,7 +136,7 @@ def expect_same_numbers(one, other):
     assert training_table(one) == training_table(other)
     assert len(training_table(one)) == 1 + SETTINGS["steps"] // STEPS
     ends = [checkpoint.load(run / "checkpoint") for run in (one, other)]
-    assert ends[0].meta["update"] == ends[1].meta["update"] == SETTINGS["steps"] // STEPS
+    assert ends[0].meta.update == ends[1].meta.update == SETTINGS["steps"] // STEPS
     assert ends[0].arrays.keys() == ends[1].arrays.keys()
     assert any(name.startswith("params/actor") for name in ends[0].arrays)
     for name, values in ends[0].arrays.items():

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ratiosym import objectives
-    from ratiosym.api import train
+    from ratiosym.api import render, train
     from ratiosym.envs.protocol import DrawableEnv, Env, check_env
     from ratiosym.envs.registry import make, register_task, tasks
     from ratiosym.errors import InputError
+    from ratiosym.learning.config import RunConfig
     from ratiosym.learning.policy import Policy
+    from ratiosym.objectives import register_objective
     from ratiosym.runs.loop import resume
     from ratiosym.runs.trained import evaluate, load_policy
     from ratiosym.types import Continuous, Discrete, EnvSpec, Observation, Step
@@ -32,13 +34,16 @@ _HOMES = {
     "InputError": "ratiosym.errors",
     "Observation": "ratiosym.types",
     "Policy": "ratiosym.learning.policy",
+    "RunConfig": "ratiosym.learning.config",
     "Step": "ratiosym.types",
     "check_env": "ratiosym.envs.protocol",
     "evaluate": "ratiosym.runs.trained",
     "load_policy": "ratiosym.runs.trained",
     "make": "ratiosym.envs.registry",
     "objectives": "ratiosym",
+    "register_objective": "ratiosym.objectives",
     "register_task": "ratiosym.envs.registry",
+    "render": "ratiosym.api",
     "resume": "ratiosym.runs.loop",
     "tasks": "ratiosym.envs.registry",
     "train": "ratiosym.api",
@@ -54,13 +59,16 @@ __all__ = [
     "InputError",
     "Observation",
     "Policy",
+    "RunConfig",
     "Step",
     "check_env",
     "evaluate",
     "load_policy",
     "make",
     "objectives",
+    "register_objective",
     "register_task",
+    "render",
     "resume",
     "tasks",
     "train",

@@ -1,12 +1,55 @@
 """The Python interface: what ``import ratiosym`` offers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack
 
 from ratiosym.experiments.presets import configure
 from ratiosym.runs.directory import Run, default_directory
 from ratiosym.runs.loop import Progress, start
+
+
+class TrainOptions(TypedDict, total=False):
+    """Settings of a run: the fields of RunConfig, RunShape and Hyperparameters, and the parameters
+    of the built-in objectives. Each one is explained where it is defined.
+    """
+
+    steps: int
+    num_evaluations: int
+    anneal_learning_rates: bool
+    # RunShape
+    num_envs: int
+    update_batch_size: int
+    rollout_length: int
+    num_epochs: int
+    num_minibatches: int
+    network: str
+    hidden_size: int  # of actor and critic
+    actor_hidden_size: int
+    critic_hidden_size: int
+    actor_depth: int
+    critic_depth: int
+    critic: Literal["central", "local"]
+    time_limit: Literal["end", "bootstrap"]
+    mask_inactive: bool
+    num_eval_episodes: int
+    # Hyperparameters
+    actor_learning_rate: float
+    critic_learning_rate: float
+    entropy_coefficient: float
+    value_clip: float
+    discount: float
+    gae_lambda: float
+    value_coefficient: float
+    max_grad_norm: float
+    # the objective's parameters
+    epsilon: float
+    epsilon_lower: float
+    epsilon_upper: float
+    b: float
+    b_lower: float
+    b_upper: float
+    objective_parameters: Mapping[str, float]  # those of an objective of your own
 
 
 def train(
@@ -18,15 +61,48 @@ def train(
     num_seeds: int = 1,
     preset: str = "cpu",
     tuned: bool = False,
+    track: Sequence[str] = (),
     on_progress: Callable[[Progress], None] = lambda _: None,
-    wandb: str | None = None,
-    **options: Any,
+    **options: Unpack[TrainOptions],
 ) -> list[Run]:
-    """Train ``num_seeds`` seeds from ``seed`` on, side by side, and keep everything under ``out``.
+    """Train ``num_seeds`` seeds from ``seed`` on, side by side, and record everything under
+    ``out``.
 
-    ``options`` are the fields of RunConfig, RunShape and Hyperparameters and the objective's
-    parameters: ``steps=400_000``, ``num_envs=32``, ``actor_learning_rate=5e-4``, ``b_upper=2.0``
-    ...
+    ``preset`` gives budget and sizes, ``options`` change them: ``steps=400_000``, ``num_envs=32``,
+    ``actor_learning_rate=5e-4``, ``b_upper=2.0``. ``tuned`` begins with the settings shipped for
+    task and objective (docs/tuning.md) instead of equal ones for all objectives. ``track`` names
+    trackers: "tensorboard", "wandb", or your own as "package.module:function".
     """
-    config = configure(task, preset, tuned, objective=objective, seed=seed, **options)
-    return start(config, out or default_directory(config, num_seeds), num_seeds, on_progress, wandb)
+    given: dict[str, Any] = dict(options)
+    given |= given.pop("objective_parameters", {})
+    config = configure(task, preset, tuned, objective=objective, seed=seed, **given)
+    return start(
+        config,
+        out or default_directory(config, num_seeds),
+        num_seeds,
+        on_progress,
+        track,
+        origin={"preset": preset, "tuned": tuned},
+    )
+
+
+def render(
+    run_or_task: str | Path,
+    out: str | Path = "episode.gif",
+    *,
+    team: str | None = None,
+    which: Literal["best", "last"] = "best",
+    task: str | None = None,
+    seed: int = 0,
+) -> Path:
+    """Film one episode of a trained team (the directory of a run) or of a scripted one (a task and
+    the name of a ``team``).
+    """
+    from ratiosym.report.film import check_film, draw_film
+    from ratiosym.runs.episodes import find_cast
+
+    out = Path(out)
+    cast = find_cast(str(run_or_task), team, which, task)
+    check_film(cast.plain, out)
+    draw_film(cast.plain, cast.record(seed), out, cast.title)
+    return out

@@ -2,6 +2,7 @@
 left as it is.
 """
 
+import dataclasses
 import json
 import shutil
 
@@ -16,6 +17,7 @@ from ratiosym.runs import checkpoint
 from ratiosym.runs.checkpoint import (
     Checkpoint,
     CheckpointError,
+    Meta,
     flatten,
     load,
     restore,
@@ -26,15 +28,13 @@ from ratiosym.runs.checkpoint import (
 from tests.example_runs import contents
 from tests.learning import helpers
 
-CURVES = {
-    "evaluations": {"update": np.array([0.0, 2.0]), "mean_return": np.array([0.1, np.nan])},
-    "training": {"policy_loss": np.array([1 / 3, -0.0, 5e-324])},
-}
-META = {
-    "config": {"task": "drift", "steps": 10},
-    "spec": {"name": "drift"},
-    "columns": {"training": ["policy_loss"]},
-}
+META = Meta(
+    update=2,
+    config={"task": "drift", "steps": 10},
+    spec={"name": "drift"},
+    returns={"last": {"std_return": 0.1}},
+    tables={"training": {"num_bytes": 7, "sha256": "00"}},
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,9 @@ def key_free(state):
     return jax.tree.map(lambda x: jax.random.key_data(x) if checkpoint.is_key(x) else x, state)
 
 
-def save_seed(directory, state, update=2, curves=CURVES, meta=META):
-    save(directory, update, split_seeds(jax.device_get(key_free(state)), 2)[0], curves, meta)
+def save_seed(directory, state, update=2):
+    one = split_seeds(jax.device_get(key_free(state)), 2)[0]
+    save(directory, one, dataclasses.replace(META, update=update))
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def saved(state, tmp_path):
 
 def test_a_whole_state_comes_back_bit_for_bit(learner, state, tmp_path):
     for seed, seed_state in enumerate(split_seeds(jax.device_get(key_free(state)), 2)):
-        save(tmp_path / str(seed), 2, seed_state, CURVES, META)
+        save(tmp_path / str(seed), seed_state, META)
     back = restore(learner, [load(tmp_path / "0"), load(tmp_path / "1")])
     assert isinstance(back, TrainState)
     assert jax.tree.structure(back) == jax.tree.structure(state)
@@ -91,21 +92,8 @@ def test_a_whole_state_comes_back_bit_for_bit(learner, state, tmp_path):
     assert back.best_return.tolist() == [np.float32(0.1), -np.inf]
 
 
-def test_curves_and_facts_come_back(saved):
-    found = load(saved)
-    assert found.meta == {"update": 2, **META}
-    assert found.curves.keys() == CURVES.keys()
-    for table, columns in CURVES.items():
-        assert found.curves[table].keys() == columns.keys()
-        for name, values in columns.items():
-            assert found.curves[table][name].dtype == np.float64
-            assert found.curves[table][name].tobytes() == values.tobytes()
-    assert not any(name.startswith("curves/") for name in found.arrays)
-
-
-def test_empty_curves(state, tmp_path):
-    save_seed(tmp_path, state, curves={"evaluations": {"update": np.zeros(0)}, "training": {}})
-    assert load(tmp_path).curves == {}
+def test_facts_come_back(saved):
+    assert load(saved).meta == META
 
 
 def test_a_checkpoint_can_be_moved(saved, state, tmp_path):
@@ -175,7 +163,7 @@ def test_restore_refuses_a_part(learner, saved):
     name = next(name for name in arrays if name.startswith("optimiser/"))
     del arrays[name]
     with pytest.raises(CheckpointError, match=f"'{name}' should be .* but it holds nothing"):
-        restore(learner, [Checkpoint(arrays, found.curves, found.meta)] * 2)
+        restore(learner, [Checkpoint(arrays, found.meta)] * 2)
 
 
 # ------------------------------------------------------------------------------------------- damage
@@ -204,7 +192,7 @@ def flip(path):
     [
         lambda path: data_files(path)[0],
         lambda path: data_files(path)[-1],
-        lambda path: path / "meta" / "metadata",
+        lambda path: path / checkpoint.META,
         lambda path: path / "state" / "_METADATA",
         lambda path: path / checkpoint.LISTING,
     ],
@@ -228,13 +216,13 @@ def test_the_way_out_of_damage_is_named(state, saved):
     save_seed(saved, state, update=4)
     flip(data_files(saved / "4")[0])
     with pytest.raises(
-        CheckpointError, match=r"update 2 is still there: remove '.*4' to go on from it"
+        CheckpointError, match=r"update 2 is still there: remove '.*4' to resume from it"
     ) as error:
         load(saved)
     assert f"remove '{saved / '4'}'" in str(error.value)
-    assert load(saved, 2).meta["update"] == 2
+    assert load(saved, 2).meta.update == 2
     shutil.rmtree(saved / "4")
-    assert load(saved).meta["update"] == 2
+    assert load(saved).meta.update == 2
 
 
 def test_another_format_is_named(saved):
@@ -242,7 +230,7 @@ def test_another_format_is_named(saved):
     (saved / "2" / checkpoint.LISTING).write_text(json.dumps({**listing, "format": 99}))
     before = contents(saved)
     with pytest.raises(
-        CheckpointError, match=r"has format 99; this version of ratiosym reads format 1\. Use the"
+        CheckpointError, match=r"has format 99; this version of ratiosym reads format 2\. Use the"
     ):
         load(saved)
     assert contents(saved) == before
@@ -265,8 +253,8 @@ def test_the_newest_two_are_kept(state, tmp_path):
         save_seed(tmp_path, state, update=update)
     assert updates(tmp_path) == [4, 10]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["10", "4"]
-    assert load(tmp_path).meta["update"] == 10
-    assert load(tmp_path, 4).meta["update"] == 4
+    assert load(tmp_path).meta.update == 10
+    assert load(tmp_path, 4).meta.update == 4
 
 
 @pytest.mark.parametrize(
@@ -276,7 +264,7 @@ def test_what_an_interrupted_save_leaves_is_ignored_and_then_removed(state, save
     (saved / name / "state").mkdir(parents=True)
     (saved / name / "state" / "half").write_text("a file")
     assert updates(saved) == [2]
-    assert load(saved).meta["update"] == 2
+    assert load(saved).meta.update == 2
     save_seed(saved, state, update=6)
     assert sorted(p.name for p in saved.iterdir()) == ["2", "6"]
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ratiosym.api import train
 from ratiosym.envs.registry import make
 from ratiosym.envs.tasks import TASKS, Task
 from ratiosym.errors import InputError
@@ -44,7 +45,7 @@ def often(monkeypatch):
 
 
 def killed(moment, directory, num_seeds=1):
-    done = run_python("-m", "tests.experiments.killed", moment, directory, num_seeds)
+    done = run_python("-m", "tests.runs.killed", moment, directory, num_seeds)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert done.stderr == ""
     assert all(not (d / "summary.json").exists() for d in run_directories(directory))
@@ -136,7 +137,7 @@ def test_evaluations_are_evenly_spaced_and_summed_up(whole):
 
 def test_python_gets_what_is_on_disk(tmp_path):
     seen = []
-    [done] = run.train(
+    [done] = train(
         TASK,
         "mars",
         out=tmp_path / "run",
@@ -145,12 +146,12 @@ def test_python_gets_what_is_on_disk(tmp_path):
         b_upper=2.0,
         on_progress=seen.append,
     )
-    assert done.config.trust_region.b_upper == 2.0
+    assert done.config.objective_parameters["b_upper"] == 2.0
     assert done.directory == tmp_path / "run"
     assert read_json(done.directory / "summary.json") == done.summary
-    assert [row["mean_return"] for row in done.evaluations] == list(
-        read_table(done.directory / "evaluations.csv")["mean_return"]
-    )
+    on_disk = read_table(done.directory / "evaluations.csv")["mean_return"]
+    assert list(done.evaluations["mean_return"]) == list(on_disk)
+    assert list(done.training["update"]) == [1, 2]
     assert [(p.update, bool(p.rows), bool(p.evaluations)) for p in seen] == [
         (0, False, False),
         (0, False, True),
@@ -163,7 +164,7 @@ def test_python_gets_what_is_on_disk(tmp_path):
 
 def test_without_a_directory_a_run_goes_where_its_name_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    [done] = run.train(TASK, preset="smoke", seed=3, steps=STEPS)
+    [done] = train(TASK, preset="smoke", seed=3, steps=STEPS)
     assert done.directory.resolve() == tmp_path / "runs" / TASK / "mars" / "seed-3"
     assert directory.default_directory(done.config, 4).name == "seeds-3-6"
 
@@ -178,7 +179,9 @@ def test_without_a_directory_a_run_goes_where_its_name_says(tmp_path, monkeypatc
         ("update-3", [0, 2]),
         ("appears:checkpoint/.writing-8*", [4, 6]),
         ("instead-of:checkpoint/8", [4, 6]),
-        ("instead-of:training.csv", [0, 2]),
+        ("torn:training-5", [2, 4]),
+        ("torn:journal-6", [2, 4]),
+        ("torn:evaluation-2", [0]),
         ("instead-of:summary.json", [10, 12]),
     ],
 )
@@ -205,7 +208,7 @@ def test_killed_many_times_at_random(whole, tmp_path):
     compared; then anew.
     """
     chance, directory, num_kills = random.Random(0), tmp_path / "run", 0
-    words = [sys.executable, "-m", "tests.experiments.killed", "never", str(directory)]
+    words = [sys.executable, "-m", "tests.runs.killed", "never", str(directory)]
     while num_kills < 10:
         process = subprocess.Popen(words, cwd=runs.ROOT, env=runs.environment())
         time.sleep(chance.uniform(1.0, 6.0))
@@ -263,7 +266,7 @@ def test_seeds_without_a_common_checkpoint(whole_seeds, tmp_path):
     shutil.rmtree(directory / "seed-0" / "checkpoint" / "0")
     shutil.rmtree(directory / "seed-1" / "checkpoint" / "12")
     before = contents(directory)
-    with pytest.raises(InputError, match="no checkpoint in common; resume each by itself"):
+    with pytest.raises(InputError, match=r"no checkpoint in common, .* resume each by itself"):
         resume(directory)
     assert contents(directory) == before
 
@@ -299,7 +302,8 @@ def test_a_raised_budget_is_remembered_and_the_old_summary_goes(copied):
 def test_fewer_steps_are_refused(copied):
     before = contents(copied)
     with pytest.raises(
-        InputError, match=r"--steps 1,024 is less than the 1,536 this run was made for\. Leave"
+        InputError,
+        match=r"`steps` is 1,024, less than the 1,536 that this run was made for\. Leave",
     ):
         resume(copied, steps=8 * STEPS)
     assert contents(copied) == before
@@ -379,7 +383,7 @@ def test_a_checkpoint_of_another_environment_is_refused(copied, monkeypatch):
         ("{}", "has no configuration in it"),
         (
             '{"config": {"task": "mpe-spread-3ag", "colour": "red"}}',
-            "does not fit this version of ratiosym: .*colour",
+            r"Unknown name 'colour'\. '.*config\.json' has: task, objective, seed",
         ),
     ],
 )
@@ -398,14 +402,14 @@ def test_a_place_that_is_taken_is_left_alone(whole, whole_seeds, tmp_path, what)
     place = tmp_path / "place"
     if what == "a file":
         place.write_text("mine")
-        message = "is a file; --out must name a directory"
+        message = "is a file; `out` must name a directory"
     elif what == "something else":
         place.mkdir()
         (place / "thesis.tex").write_text("mine")
-        message = "is not empty and holds no run. Choose another --out"
+        message = "is not empty and holds no run. Choose another `out`"
     else:
         shutil.copytree(whole if what == "a run" else whole_seeds, place)
-        message = f"already holds a run. Go on with it: ratiosym train --resume '{place}'"
+        message = f"already holds a run. Resume it: ratiosym train --resume '{place}'"
     before = contents(tmp_path)
     with pytest.raises(InputError) as error:
         start(configure(TASK, **SETTINGS), place)
@@ -416,15 +420,15 @@ def test_a_place_that_is_taken_is_left_alone(whole, whole_seeds, tmp_path, what)
 def test_a_place_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("mine")
     with pytest.raises(
-        InputError, match=r"cannot be written \(Not a directory\)\. Choose another --out"
+        InputError, match=r"cannot be written \(Not a directory\)\. Choose another `out`"
     ):
         start(configure(TASK, **SETTINGS), tmp_path / "file" / "run")
 
 
 def test_all_seeds_must_be_seeds(tmp_path):
-    with pytest.raises(InputError, match="--seed is 4294967296; it must be from 0 to 4294967295"):
+    with pytest.raises(InputError, match="`seed` is 4294967296; it must be from 0 to 4294967295"):
         start(configure(TASK, **SETTINGS, seed=2**32 - 1), tmp_path / "run", num_seeds=2)
-    with pytest.raises(InputError, match="--num-seeds is 0; it must be at least 1"):
+    with pytest.raises(InputError, match="`num_seeds` is 0; it must be at least 1"):
         start(configure(TASK, **SETTINGS), tmp_path / "run", num_seeds=0)
     assert list(tmp_path.iterdir()) == []
 
@@ -456,7 +460,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_at_its_last_good_checkpoint(tmp
     with pytest.raises(
         NonFiniteLoss, match=r"The loss of seed 0 is not a finite number after update 3\. Lower"
     ):
-        run.train("broken", out=directory, preset="smoke", steps=6 * STEPS, num_evaluations=6)
+        train("broken", out=directory, preset="smoke", steps=6 * STEPS, num_evaluations=6)
     assert checkpoint.updates(directory / "checkpoint") == [1, 2]
     assert read_table(directory / "training.csv")["update"].tolist() == [1, 2]
     assert not (directory / "summary.json").exists()
@@ -478,9 +482,7 @@ def test_rows_before_a_broken_loss_are_kept(tmp_path, monkeypatch):
     """
     monkeypatch.setitem(TASKS, "broken", Task("broken", partial(BrokenSoon, 40)))
     with pytest.raises(NonFiniteLoss):
-        run.train(
-            "broken", out=tmp_path / "run", preset="smoke", steps=6 * STEPS, num_evaluations=1
-        )
+        train("broken", out=tmp_path / "run", preset="smoke", steps=6 * STEPS, num_evaluations=1)
     assert read_table(tmp_path / "run" / "training.csv")["update"].tolist() == [1, 2]
 
 
@@ -579,21 +581,23 @@ def test_evaluate_repeats_the_absolute_metric_and_depends_on_its_seed(whole):
 
 
 def test_a_policy_plays_tasks_of_its_sizes():
-    assert trained.arena(RunConfig("paxmen-4a"), None) == "paxmen-4a"
-    assert trained.arena(RunConfig("paxmen-4a"), "paxmen-4a-heldout") == "paxmen-4a-heldout"
-    assert trained.arena(RunConfig("aerojax-2v2"), "aerojax-2v2-l4") == "aerojax-2v2-l4"
+    assert trained.check_task_fits(RunConfig("paxmen-4a"), None) == "paxmen-4a"
+    assert (
+        trained.check_task_fits(RunConfig("paxmen-4a"), "paxmen-4a-heldout") == "paxmen-4a-heldout"
+    )
+    assert trained.check_task_fits(RunConfig("aerojax-2v2"), "aerojax-2v2-l4") == "aerojax-2v2-l4"
     with pytest.raises(
         InputError, match=r"cannot play 'aerojax-4v4' \(num agents 4, not 2; .*Choose a task"
     ):
-        trained.arena(RunConfig("aerojax-2v2"), "aerojax-4v4")
+        trained.check_task_fits(RunConfig("aerojax-2v2"), "aerojax-4v4")
 
 
 def test_wrong_questions_about_a_policy(whole, whole_seeds, tmp_path):
-    with pytest.raises(InputError, match="which='newest'; it must be 'best' or 'last'"):
+    with pytest.raises(InputError, match="`which` is 'newest'; it must be 'best' or 'last'"):
         load_policy(whole, "newest")
-    with pytest.raises(InputError, match="which='newest'; it must be 'best' or 'last'"):
+    with pytest.raises(InputError, match="`which` is 'newest'; it must be 'best' or 'last'"):
         evaluate(whole, 8, "newest")
-    with pytest.raises(InputError, match="--episodes is 0; it must be at least 1"):
+    with pytest.raises(InputError, match="`num_episodes` is 0; it must be at least 1"):
         evaluate(whole, 0)
     with pytest.raises(
         InputError, match=r"holds several seeds \(seed-0, seed-1\)\. Name one, as in '.*seed-0'"

@@ -80,8 +80,8 @@ class Train:
     trust_region: Annotated[TrustRegion, Flat] = field(default_factory=TrustRegion)  # type: ignore[valid-type]
     hyperparameters: Annotated[Hyperparameters, Flat] = field(default_factory=Hyperparameters)
     shape: Annotated[RunShape, Flat] = field(default_factory=RunShape)
-    wandb: Annotated[str | None, tyro.conf.arg(metavar="PROJECT")] = None
-    """Also log to this project on Weights & Biases (pip install 'ratiosym[wandb]')."""
+    track: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
+    """Also log to tensorboard, wandb, or a tracker of your own, package.module:function."""
     coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
     """Several hosts: the address of process 0, the same for all."""
     num_processes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
@@ -132,12 +132,12 @@ class Train:
                 )
             steps = self.check_resume()
             with watch(self.resume) as on_progress:
-                runs = loop.resume(self.resume, steps, on_progress, self.wandb)
+                runs = loop.resume(self.resume, steps, on_progress, self.track or None)
         else:
             config = self.config()
             out = self.out or directory.default_directory(config, self.num_seeds)
             with watch(out) as on_progress:
-                runs = loop.start(config, out, self.num_seeds, on_progress, self.wandb)
+                runs = loop.start(config, out, self.num_seeds, on_progress, self.track)
         show_summaries(runs)
 
     def check_resume(self) -> int | None:
@@ -145,7 +145,7 @@ class Train:
         default = dataclasses.replace(
             Train.of_preset(self.preset, self.task or "", self.objective), preset="cpu"
         )
-        allowed = ("resume", "steps", "wandb", "coordinator", "num_processes", "process_id")
+        allowed = ("resume", "steps", "track", "coordinator", "num_processes", "process_id")
         own, before = self.flat(), default.flat()
         changed = [name for name in own if name not in allowed and own[name] != before[name]]
         if changed:

@@ -17,7 +17,7 @@ OPTIONAL = {
     "pettingzoo": "environments as PettingZoo knows them: pip install 'ratiosym[pettingzoo]'",
     "ray": "study and tune --executor ray: pip install 'ratiosym[cluster]'",
     "psycopg": "tune --storage postgresql://...: pip install 'ratiosym[cluster]'",
-    "wandb": "train --wandb: pip install 'ratiosym[wandb]'",
+    "wandb": "train --track wandb: pip install 'ratiosym[wandb]'",
 }
 
 

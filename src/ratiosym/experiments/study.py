@@ -21,10 +21,10 @@ from typing import Any, Literal
 from ratiosym.errors import InputError
 from ratiosym.experiments.executors import Executor, LocalProcesses, MakeExecutor
 from ratiosym.experiments.plans import Plan, PlannedRun
-from ratiosym.experiments.worker import claim, is_claimed, work_file, write_failure
+from ratiosym.experiments.worker import claim, is_claimed, work_file
 from ratiosym.learning.devices import num_cores
 from ratiosym.runs import checkpoint, files, provenance
-from ratiosym.runs.directory import read_config
+from ratiosym.runs.directory import read_config, read_failure, write_failure
 
 MAX_LOST = 3  # workers that a run may lose in a row without getting any further
 LOOK_SECONDS = 0.5  # between two looks at the workers
@@ -110,7 +110,7 @@ def check_place(plan: Plan, directory: Path) -> None:
         raise InputError(
             f"'{directory}' is a file; --out must name a directory that is new, empty or a study's."
         )
-    if directory.exists() and any(p.name != ".plan.json.writing" for p in directory.iterdir()):
+    if directory.exists() and any(not files.is_leftover(p.name) for p in directory.iterdir()):
         raise InputError(
             f"'{directory}' is not empty and holds no study: there is no plan.json in it. Choose "
             f"another --out; "
@@ -211,10 +211,8 @@ def look(directory: Path, run: PlannedRun) -> RunState:
     notes["steps"] = (
         updates[-1] * run.config.shape.steps_per_update if updates else 0
     )  # from where it would go on
-    if (place / "failure.txt").exists():
-        return RunState(
-            run, "failed", **notes, error=(place / "failure.txt").read_text().split("\n", 1)[0]
-        )
+    if (error := read_failure(place)) is not None:
+        return RunState(run, "failed", **notes, error=error)
     return RunState(run, "interrupted" if (place / "config.json").exists() else "missing", **notes)
 
 
@@ -332,6 +330,6 @@ class _Study:
                 return
             write_failure(
                 self.directory / run.path,
-                f"{MAX_LOST} workers in a row died with this run. {death}\n",
+                f"{MAX_LOST} workers in a row died with this run. {death}",
             )
         self.states[run.path] = look(self.directory, run)

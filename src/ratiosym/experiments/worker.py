@@ -25,7 +25,8 @@ from ratiosym.experiments.plans import PlannedRun
 from ratiosym.learning.config import RunConfig
 from ratiosym.learning.devices import start_jax
 from ratiosym.runs import loop
-from ratiosym.runs.files import write_json, write_whole
+from ratiosym.runs.directory import clear_failure, write_failure
+from ratiosym.runs.files import clear_leftovers, write_json
 
 PROGRESS_SECONDS = 2.0  # between two notes of where a run stands
 
@@ -94,7 +95,7 @@ def carry_out(directory: Path, run: PlannedRun, patience: float = 1.0) -> Outcom
             if ending.is_set():
                 # what the interrupt became on its way: no failure of the run
                 raise KeyboardInterrupt from error
-            write_failure(place, f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}")
+            write_failure(place, f"{type(error).__name__}: {error}", traceback.format_exc())
             return "failed"
         notes.write()
         return "done"
@@ -102,14 +103,8 @@ def carry_out(directory: Path, run: PlannedRun, patience: float = 1.0) -> Outcom
 
 def clear_remains(place: Path) -> None:
     """Remove the error of an earlier try, and files that were being written when it was killed."""
-    (place / "failure.txt").unlink(missing_ok=True)
-    for path in place.glob(".*.writing"):
-        path.unlink()
-
-
-def write_failure(place: Path, text: str) -> None:
-    """Keep an error: the first line says what, the rest where."""
-    write_whole(place / "failure.txt", text)
+    clear_failure(place)
+    clear_leftovers(place)
 
 
 class Notes:

@@ -13,6 +13,7 @@ from ratiosym.errors import InputError
 from ratiosym.experiments.plans import Plan, PlannedRun
 from ratiosym.experiments.study import read_study
 from ratiosym.learning.config import RunConfig
+from ratiosym.runs.directory import read_failure
 from ratiosym.runs.files import read_json
 from ratiosym.runs.tables import read_table
 
@@ -153,12 +154,9 @@ def compare(found: RunConfig, planned: RunConfig) -> tuple[str, ...]:
 
 
 def failure(directory: Path) -> str | None:
-    """The last line of what a failed run left behind."""
-    try:
-        lines = (directory / "failure.txt").read_text().strip().splitlines()
-    except OSError:
-        return None
-    return f"failed: {lines[-1].strip()}" if lines else "failed"
+    """What happened to a run that failed."""
+    what = read_failure(directory)
+    return None if what is None else f"failed: {what}"
 
 
 def how_far(directory: Path, config: RunConfig) -> str:

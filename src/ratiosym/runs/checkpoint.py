@@ -1,15 +1,25 @@
-"""Save and restore everything a run is: parameters, optimiser, environments, carries, keys, best
-parameters, curves.
+"""Save and restore the state of a run: parameters, optimiser, environments, carries, keys, best
+parameters.
 
 One checkpoint is one directory, ``checkpoint/<update>/``, of one seed. It appears whole or not at
-all, can be moved, and lists its files with their checksums.
+all, can be moved, and lists its files with their checksums. It holds no curves, so that it does not
+grow with the run; it says how long the tables were instead (``tables.Extent``).
+
+    files.json   the number of this format, and the checksum of every other file
+    meta.json    update, settings, sizes of the environment, versions, extents of the tables
+    state/       the arrays, by Orbax
 """
 
 import hashlib
 import json
 import logging
 import os
+import re
+import secrets
 import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,66 +31,120 @@ from jaxtyping import PyTree
 
 from ratiosym.errors import InputError
 from ratiosym.learning.learner import Learner, TrainState, fresh_state, place_state
+from ratiosym.plain import read_record
+from ratiosym.runs.files import write_whole
 
-FORMAT = 1
-NUM_KEPT = (
-    2  # seeds side by side may be killed one checkpoint apart; the one before is then common to all
-)
+FORMAT = 2
+# Seeds side by side may be killed one checkpoint apart; the one before is then common to all.
+NUM_KEPT = 2
 
 LISTING = "files.json"
+META = "meta.json"
+STATE = "state"
 UNFINISHED = ".writing-"  # begins the name of what is not, or no longer, a checkpoint
-
-Curves = dict[str, dict[str, np.ndarray]]  # table -> column -> values
 
 
 class CheckpointError(InputError):
     """A checkpoint that cannot be used."""
 
 
+@dataclass(frozen=True)
+class Meta:
+    """What a checkpoint says of itself."""
+
+    update: int
+    config: dict[str, Any] = field(default_factory=dict)
+    spec: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
+    returns: dict[str, Any] = field(default_factory=dict)  # of the evaluations so far, summed up
+    tables: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> Extent as plain data
+
+
 class Checkpoint(NamedTuple):
     """What one directory holds."""
 
     arrays: dict[str, np.ndarray]  # the state of one seed, by path
-    curves: Curves
-    meta: dict[str, Any]  # update, config, spec
+    meta: Meta
 
 
-def save(directory: Path, update: int, state: PyTree, curves: Curves, meta: dict[str, Any]) -> None:
-    """Write ``directory/<update>`` and forget all but the newest checkpoints."""
-    import orbax.checkpoint as ocp
+def save(directory: Path, state: PyTree, meta: Meta) -> None:
+    """Write ``directory/<update>`` and remove all but the newest checkpoints.
 
-    logging.getLogger("absl").setLevel(logging.ERROR)
-    arrays = flatten(state)
-    arrays |= {
-        f"curves/{table}/{name}": x
-        for table, columns in curves.items()
-        for name, x in columns.items()
-    }
-    # Zero-size arrays carry nothing but their shape, which the program knows.
-    arrays = {name: x for name, x in arrays.items() if x.size}
-    meta = {"update": update, **meta}
-    for unfinished in directory.glob(f"{UNFINISHED}*"):  # of a save that was interrupted
-        shutil.rmtree(unfinished)
-    final, temporary = directory / str(update), (directory / f"{UNFINISHED}{update}").absolute()
-    with checkpointer() as writer:
-        writer.save(
-            temporary,
-            args=ocp.args.Composite(
-                state=ocp.args.StandardSave(arrays), meta=ocp.args.JsonSave(meta)
-            ),
-        )
-    listing = {"format": FORMAT, "files": checksums(temporary)}
-    (temporary / LISTING).write_text(json.dumps(listing, indent=2))
-    if final.exists():  # from before a resume: the same numbers
-        discard(final)
-    os.replace(temporary, final)
+    OSError where that fails; the checkpoints that were there still are.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    clear_leftovers(directory)
+    final = directory / str(meta.update)
+    temporary = (directory / f"{UNFINISHED}{meta.update}-{secrets.token_hex(8)}").absolute()
+    temporary.mkdir()
+    try:
+        _write_state(temporary / STATE, state)
+        write_whole(temporary / META, json.dumps(vars(meta), indent=2))
+        listing = {"format": FORMAT, "files": checksums(temporary)}
+        write_whole(temporary / LISTING, json.dumps(listing, indent=2))
+        _sync(temporary)
+        if final.exists():  # from before a resume: the same numbers
+            discard(final)
+        os.replace(temporary, final)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
     for old in updates(directory)[:-NUM_KEPT]:
         discard(directory / str(old))
 
 
+def _write_state(path: Path, state: PyTree) -> None:
+    """The arrays. Whatever goes wrong in the library is an OSError here: it writes and no more."""
+    import orbax.checkpoint as ocp
+
+    quiet_library()
+    # Zero-size arrays carry nothing but their shape, which the program knows.
+    arrays = {name: x for name, x in flatten(state).items() if x.size}
+    try:
+        with checkpointer() as writer:
+            writer.save(path, args=ocp.args.StandardSave(arrays))
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(_storage_reason(error)) from error
+
+
+def _storage_reason(error: Exception) -> str:
+    """The operating system's words in a long message of the library, or its beginning."""
+    found = re.search(r"os_error_code='(\d+)'", str(error))
+    if found:
+        return os.strerror(int(found[1]))
+    return " ".join(str(error).split())[:120] or type(error).__name__
+
+
+def _sync(path: Path) -> None:
+    """Make sure that the files of a checkpoint are on disk before it gets its name."""
+    for file in (path, *path.rglob("*")):
+        handle = os.open(file, os.O_RDONLY)
+        try:
+            with suppress(OSError):  # not every file system can do this with a directory
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def quiet_library() -> None:
+    """Its errors come as exceptions, which become one sentence; it need not print them as well."""
+    logging.getLogger("absl").setLevel(logging.CRITICAL)
+
+
+def clear_leftovers(directory: Path) -> None:
+    """Remove what interrupted saves have left behind."""
+    for unfinished in directory.glob(f"{UNFINISHED}*"):
+        if unfinished.is_symlink() or not unfinished.is_dir():
+            unfinished.unlink(missing_ok=True)
+        else:
+            shutil.rmtree(unfinished)
+
+
 def discard(path: Path) -> None:
     """Remove a checkpoint; interrupted halfway, what is left of it does not look like one."""
-    remains = path.with_name(f"{UNFINISHED}{path.name}-old")
+    remains = path.with_name(f"{UNFINISHED}{path.name}-{secrets.token_hex(8)}-old")
     os.replace(path, remains)
     shutil.rmtree(remains)
 
@@ -93,11 +157,7 @@ def checkpointer() -> Any:
     options = ocp.options.MultiprocessingOptions(
         primary_host=own, active_processes={own}, barrier_sync_key_prefix=f"ratiosym{own}"
     )
-    handler = ocp.CompositeCheckpointHandler(
-        composite_options=ocp.CompositeOptions(multiprocessing_options=options),
-        state=ocp.StandardCheckpointHandler(multiprocessing_options=options),
-        meta=ocp.JsonCheckpointHandler(multiprocessing_options=options),
-    )
+    handler = ocp.StandardCheckpointHandler(multiprocessing_options=options)
     return ocp.Checkpointer(handler, multiprocessing_options=options)
 
 
@@ -105,41 +165,43 @@ def updates(directory: Path) -> list[int]:
     """The checkpoints in a directory, oldest first."""
     if not directory.is_dir():
         return []
-    return sorted(int(p.name) for p in directory.iterdir() if p.name.isdigit())
+    names = (p.name for p in directory.iterdir() if p.is_dir())
+    return sorted(int(name) for name in names if re.fullmatch("0|[1-9][0-9]{0,17}", name))
 
 
 def load(directory: Path, update: int | None = None) -> Checkpoint:
-    """Read a checkpoint, the newest unless said otherwise; CheckpointError where that cannot be
-    done.
-    """
-    import orbax.checkpoint as ocp
-
-    logging.getLogger("absl").setLevel(logging.ERROR)
+    """Read a checkpoint, the newest by default; CheckpointError where that cannot be done."""
     present = updates(directory)
     if not present:
         raise CheckpointError(
             f"There is no checkpoint in '{directory}'. Name the directory of a run that has made "
-            f"its first "
-            f"evaluation; 'ratiosym train TASK --out DIR' makes one."
+            f"its first evaluation; 'ratiosym train TASK --out DIR' makes one."
         )
     path = directory / str(present[-1] if update is None else update)
     verify(path)
+    return Checkpoint(_read_state(path), _read_meta(path))
+
+
+def _read_state(path: Path) -> dict[str, np.ndarray]:
+    import orbax.checkpoint as ocp
+
+    quiet_library()
     try:
         with checkpointer() as reader:
-            found = reader.restore(
-                path.absolute(),
-                args=ocp.args.Composite(
-                    state=ocp.args.StandardRestore(), meta=ocp.args.JsonRestore()
-                ),
-            )
+            found = reader.restore((path / STATE).absolute(), args=ocp.args.StandardRestore())
+        return {name: np.asarray(x) for name, x in found.items()}
     except Exception as error:
         raise CheckpointError(damaged(path, f"{type(error).__name__} while reading it")) from error
-    meta, arrays = dict(found["meta"]), {name: np.asarray(x) for name, x in found["state"].items()}
-    curves: Curves = {}
-    for name in [n for n in arrays if n.startswith("curves/")]:
-        _, table, column = name.split("/")
-        curves.setdefault(table, {})[column] = arrays.pop(name)
-    return Checkpoint(arrays, curves, meta)
+
+
+def _read_meta(path: Path) -> Meta:
+    try:
+        meta = read_record(Meta, json.loads((path / META).read_text()), META)
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(damaged(path, f"{META}: {error}")) from None
+    if str(meta.update) != path.name:
+        raise CheckpointError(damaged(path, f"{META} is of update {meta.update}"))
+    return meta
 
 
 def verify(path: Path) -> None:
@@ -149,14 +211,16 @@ def verify(path: Path) -> None:
     try:
         listing = json.loads((path / LISTING).read_text())
         number, files = listing["format"], listing["files"]
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise CheckpointError(damaged(path, f"{LISTING}: {type(error).__name__}")) from None
     if number != FORMAT:
         raise CheckpointError(
             f"The checkpoint '{path}' has format {number!r}; this version of ratiosym reads format "
-            f"{FORMAT}. "
-            f"Use the version that wrote it (config.json names it), or start a new run."
+            f"{FORMAT}. Use the version that wrote it (config.json names it), or start a new run."
         )
+    # A listing without entries would switch the check off.
+    if not isinstance(files, Mapping) or META not in files or len(files) < 2:
+        raise CheckpointError(damaged(path, f"{LISTING} does not list its files"))
     found = checksums(path)
     different = sorted(name for name in files if found.get(name) != files[name])
     if different:
@@ -166,11 +230,11 @@ def verify(path: Path) -> None:
 
 def damaged(path: Path, reason: str) -> str:
     """What to say of a checkpoint that is there but cannot be read."""
-    others = [u for u in updates(path.parent) if u != int(path.name)]
+    others = [u for u in updates(path.parent) if str(u) != path.name]
     way_out = (
-        f"The one after update {others[-1]} is still there: remove '{path}' to go on from it."
+        f"The one after update {others[-1]} is still there: remove '{path}' to resume from it."
         if others
-        else ("Nothing was changed; start a new run in another directory.")
+        else "Nothing was changed; start a new run in another directory."
     )
     return f"The checkpoint '{path}' is damaged ({reason}). {way_out}"
 
@@ -215,8 +279,8 @@ def unflatten(arrays: dict[str, np.ndarray], like: PyTree, prefix: str = "") -> 
             raise CheckpointError(
                 f"The checkpoint does not fit this task and these settings: '{name}' should be "
                 f"{expected.dtype}{list(expected.shape)}, but it holds {has}. It may come from "
-                f"another task, another "
-                f"version of an environment, or other sizes; config.json beside it says which."
+                f"another task, another version of an environment, or other sizes; config.json "
+                f"beside it says which."
             )
         return found
 

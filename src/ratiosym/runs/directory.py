@@ -4,19 +4,50 @@ config.json      what was run: settings, versions, commit, devices
 evaluations.csv  one row per evaluation
 training.csv     one row per update (docs/metrics.md)
 summary.json     what came out; written when the run has finished
+failure.txt      why the run failed, where a study ran it: the first line says what happened
 checkpoint/      everything that is needed to resume
-tensorboard/     the same curves as TensorBoard events
+.lock            held while a process trains
+
+Seeds that are trained side by side have such a directory each, ``seed-S/``, and beside them
+
+seeds.json       what was run, and which seeds belong to it; on disk before anything else
 """
 
+import dataclasses
+import fcntl
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ratiosym.errors import InputError
 from ratiosym.learning.config import RunConfig
-from ratiosym.runs import checkpoint, files, provenance, tables
-from ratiosym.runs.tables import Row
-from ratiosym.types import EnvSpec
+from ratiosym.plain import read_record
+from ratiosym.runs import checkpoint, files, tables
+from ratiosym.runs.tables import Extent, Row, Table
+
+CONFIG, SEEDS, SUMMARY, FAILURE, LOCK = (
+    "config.json",
+    "seeds.json",
+    "summary.json",
+    "failure.txt",
+    ".lock",
+)
+TABLES = ("evaluations", "training")
+
+
+@dataclass(frozen=True)
+class Returns:
+    """Three evaluations of a run so far: all that its summary needs of them."""
+
+    first: dict[str, Any]
+    best: dict[str, Any]
+    last: dict[str, Any]
 
 
 @dataclass
@@ -25,94 +56,282 @@ class Run:
 
     directory: Path
     config: RunConfig
-    evaluations: list[Row] = field(default_factory=list)
-    training: list[Row] = field(default_factory=list)
     summary: dict[str, Any] = field(default_factory=dict)
+    returns: Returns | None = None
 
-    def write_budget(self) -> None:
-        """A budget that was raised goes into config.json, and the summary of the smaller one goes
-        away.
-        """
-        path = self.directory / "config.json"
-        details = files.read_json(path)
-        if details["config"] != self.config.to_dict():
-            (self.directory / "summary.json").unlink(missing_ok=True)
-            files.write_json(path, {**details, "config": self.config.to_dict()})
+    @property
+    def evaluations(self) -> dict[str, np.ndarray]:
+        """``evaluations.csv`` as columns; empty before the first evaluation."""
+        return self._table("evaluations")
 
-    def write_curves(self) -> None:
-        """Both tables, whole."""
-        tables.write_table(self.directory / "evaluations.csv", self.evaluations)
-        if self.training:
-            tables.write_table(self.directory / "training.csv", self.training)
+    @property
+    def training(self) -> dict[str, np.ndarray]:
+        """``training.csv`` as columns; empty before the first update."""
+        return self._table("training")
 
-    def past(self) -> dict[str, list[Row]]:
-        """Both tables for the trackers."""
-        return {"evaluation": self.evaluations, "training": self.training}
+    def _table(self, name: str) -> dict[str, np.ndarray]:
+        path = self.table_files(name)[0]
+        return tables.read_table(path) if path.exists() else {}
 
-    def curves(self) -> checkpoint.Curves:
-        """Both tables for the checkpoint."""
-        return {
-            "evaluations": tables.rows_to_columns(self.evaluations),
-            "training": tables.rows_to_columns(self.training),
-        }
+    @property
+    def checkpoints(self) -> Path:
+        """Where its checkpoints are."""
+        return self.directory / "checkpoint"
+
+    def table_files(self, name: str) -> tuple[Path, Path]:
+        """A table and its journal."""
+        return self.directory / f"{name}.csv", self.checkpoints / f"{name}.csv"
+
+    def open_tables(self) -> dict[str, Table]:
+        """Its tables, to append to."""
+        return {name: Table(*self.table_files(name)) for name in TABLES}
+
+    def has_trained(self) -> bool:
+        """Whether there is anything that only a run past its first checkpoint can have written."""
+        table = self.table_files("training")[0]
+        has_rows = table.exists() and table.stat().st_size > 0
+        return has_rows or (self.directory / SUMMARY).exists()
+
+    def note_evaluation(self, row: Row) -> None:
+        """Take in an evaluation."""
+        known = self.returns or Returns(row, row, row)
+        is_better = row["mean_return"] > known.best["mean_return"]
+        self.returns = Returns(known.first, row if is_better else known.best, row)
+
+
+# ----------------------------------------------------------------------------------------- records
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What resuming needs of a record beside its configuration."""
+
+    track: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+    environment: str | None = None  # the class of an environment that came as an object
+
+
+def read_config(directory: Path) -> RunConfig:
+    """The configuration of a run on disk, validated."""
+    return config_in(directory / CONFIG)
+
+
+def config_in(path: Path) -> RunConfig:
+    """The configuration in a record, validated."""
+    data = files.read_json(path)
+    if not isinstance(data.get("config"), dict):
+        raise InputError(f"'{path}' has no configuration in it.")
+    return RunConfig.from_dict(data["config"], f"'{path}'")
+
+
+def read_run_record(path: Path) -> RunRecord:
+    """The rest of a record, validated."""
+    names = [f.name for f in dataclasses.fields(RunRecord)]
+    data = {name: x for name, x in files.read_json(path).items() if name in names}
+    return read_record(RunRecord, data, f"'{path}'")
+
+
+def record_of(out: Path) -> Path:
+    """The record of the run, or of the seeds, in a directory. Seeds of version 0.1 have none in
+    common: that of the first.
+    """
+    candidates = [out / CONFIG, out / SEEDS, *(d / CONFIG for d in run_directories(out))]
+    return next((path for path in candidates if path.exists()), out / CONFIG)
+
+
+def find_runs(out: Path) -> list[Run]:
+    """The run in a directory, or the seeds side by side, with the configurations that they resume
+    with.
+    """
+    path = record_of(out)
+    if path.name != SEEDS:
+        return [Run(d, read_config(d)) for d in run_directories(out)]
+    common, seeds = config_in(path), read_run_record(path).seeds
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise InputError(f"'{path}': `seeds` is {list(seeds)}; it must list different seeds.")
+    own = {s: d for s in seeds if (d := out / f"seed-{s}").joinpath(CONFIG).exists()}
+    found = [read_config(directory) for directory in own.values()]
+    for config, (seed, directory) in zip(found, own.items(), strict=True):
+        due = dataclasses.replace(
+            common, seed=seed, steps=config.steps, num_evaluations=config.num_evaluations
+        )
+        if config != due:
+            raise InputError(
+                f"'{directory / CONFIG}' and '{path}' have different settings, but seeds side by "
+                f"side must have equal ones. Put the right file back; nothing was changed."
+            )
+    # A kill may have come between raising the budgets of two seeds: the larger one holds for all.
+    longest = max([common, *found], key=lambda config: config.steps)
+    common = dataclasses.replace(
+        common, steps=longest.steps, num_evaluations=longest.num_evaluations
+    )
+    return [Run(out / f"seed-{seed}", dataclasses.replace(common, seed=seed)) for seed in seeds]
+
+
+def run_directories(directory: Path) -> list[Path]:
+    """The run in a directory, or the runs of seeds side by side that have begun."""
+    if (directory / CONFIG).exists():
+        return [directory]
+    seeds = {
+        int(p.name.removeprefix("seed-")): p
+        for p in directory.glob("seed-*")
+        if re.fullmatch("seed-(0|[1-9][0-9]*)", p.name) and (p / CONFIG).exists()
+    }
+    return [seeds[seed] for seed in sorted(seeds)]
 
 
 def default_directory(config: RunConfig, num_seeds: int) -> Path:
-    """Where a run goes if nobody says."""
+    """Where a run goes unless the user says otherwise."""
     name = (
         f"seed-{config.seed}"
         if num_seeds == 1
         else f"seeds-{config.seed}-{config.seed + num_seeds - 1}"
     )
-    return Path("runs") / config.task / config.objective / name
+    return Path("runs") / re.sub(r"[^\w.-]+", "-", config.task) / config.objective / name
 
 
-def occupy(out: Path, runs: list[Run], spec: EnvSpec) -> None:
-    """Make a directory the place of these runs, unless it holds something already."""
-    origin = provenance.provenance()
+# ------------------------------------------------------------------------------ claiming, resuming
+
+
+@contextmanager
+def lock_directories(directories: Sequence[Path]) -> Iterator[None]:
+    """Be the only process that writes these runs. The system releases a lock with its process,
+    however that ends.
+    """
+    with ExitStack() as stack:
+        for directory in dict.fromkeys(directories):
+            stack.enter_context(_lock(directory))
+        yield
+
+
+@contextmanager
+def _lock(directory: Path) -> Iterator[None]:
+    path, flags = directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    with files.reporting_write_errors(directory, "Choose a directory that you may write to."):
+        file = os.open(path, flags, 0o666)
     try:
-        check_free(out)
-        for run in runs:
-            details = {"config": run.config.to_dict(), "spec": spec.to_dict(), **origin}
-            files.write_json(run.directory / "config.json", details)
-    except OSError as error:
-        raise InputError(
-            f"'{out}' cannot be written ({error.strerror}). Choose another --out, in a directory "
-            f"of yours."
-        ) from None
+        if not _is_ours(file, path):
+            raise InputError(
+                f"Another process is training the run in '{directory}'. Wait until it has ended, "
+                f"or stop it; nothing was changed."
+            )
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                path.unlink()  # while it is still ours
+    finally:
+        os.close(file)
+
+
+def _is_ours(file: int, path: Path) -> bool:
+    """Take the lock, unless another process has it or has just removed the file with it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    except (BlockingIOError, FileNotFoundError):
+        return False
+
+
+def claim_directory(out: Path, runs: list[Run], record: dict[str, Any]) -> None:
+    """Make a directory the place of these runs, unless it holds something already.
+
+    One file names everything that belongs together, and it appears whole: before it is there, the
+    directory counts as empty.
+    """
+    check_free(out)
+    files.clear_leftovers(out)
+    write_records(out, runs, record)
+
+
+def write_records(out: Path, runs: list[Run], record: dict[str, Any]) -> None:
+    """Put the records of runs on disk, and raise the budget in those that are there already."""
+    if len(runs) > 1:  # first of all, so that a kill between two seeds does not separate them
+        seeds = [run.config.seed for run in runs]
+        _write_record(out / SEEDS, {**record, "seeds": seeds}, runs[0].config)
+    for run in runs:
+        _write_record(run.directory / CONFIG, record, run.config)
+
+
+def _write_record(path: Path, record: dict[str, Any], config: RunConfig) -> None:
+    old = files.read_json(path) if path.exists() else {}
+    if old.get("config") != config.to_dict():
+        (path.parent / SUMMARY).unlink(missing_ok=True)  # it is of the smaller budget
+        files.write_json(path, {**(old or record), "config": config.to_dict()})
 
 
 def check_free(out: Path) -> None:
     """Never write into a directory that holds something else."""
     if out.exists() and not out.is_dir():
-        raise InputError(f"'{out}' is a file; --out must name a directory that is new or empty.")
-    if not out.exists() or not any(out.iterdir()):
+        raise InputError(f"'{out}' is a file; `out` must name a directory that is new or empty.")
+    if not out.exists():
         return
-    if run_directories(out):
+    names = {p.name for p in out.iterdir() if not files.is_leftover(p.name) and p.name != LOCK}
+    if not names:
+        return
+    if SEEDS in names or run_directories(out):
         raise InputError(
-            f"'{out}' already holds a run. Go on with it: ratiosym train --resume '{out}'. "
-            f"Or choose another --out; nothing was changed."
+            f"'{out}' already holds a run. Resume it: ratiosym train --resume '{out}'. "
+            f"Or choose another `out`; nothing was changed."
         )
     raise InputError(
-        f"'{out}' is not empty and holds no run. Choose another --out; nothing was changed."
+        f"'{out}' is not empty and holds no run. Choose another `out`; nothing was changed."
     )
 
 
-def run_directories(directory: Path) -> list[Path]:
-    """The run in a directory, or the runs of seeds side by side."""
-    if (directory / "config.json").exists():
-        return [directory]
-    seeds = {
-        p.name.removeprefix("seed-"): p
-        for p in directory.glob("seed-*")
-        if (p / "config.json").exists()
-    }
-    return [seeds[name] for name in sorted(filter(str.isdecimal, seeds), key=int)]
+def bring_to_checkpoint(runs: list[Run], found: list[checkpoint.Checkpoint] | None) -> None:
+    """Bring every file of the runs to the state of their checkpoints, or of their start.
+
+    First everything is checked, then everything is changed.
+    """
+    saved: list[checkpoint.Checkpoint | None] = [*found] if found else [None] * len(runs)
+    extents = [_extents(run, one) for run, one in zip(runs, saved, strict=True)]
+    for run, by_table in zip(runs, extents, strict=True):
+        for name, extent in by_table.items():
+            tables.check_table(*run.table_files(name), extent)
+    for run, by_table in zip(runs, extents, strict=True):
+        run.directory.mkdir(parents=True, exist_ok=True)
+        files.clear_leftovers(run.directory)
+        files.clear_leftovers(run.checkpoints)
+        checkpoint.clear_leftovers(run.checkpoints)
+        update = found[0].meta.update if found else -1
+        for later in checkpoint.updates(run.checkpoints):
+            if later > update:  # of a seed that was ahead: it would not fit the rows to come
+                checkpoint.discard(run.checkpoints / str(later))
+        for name, extent in by_table.items():
+            tables.restore_table(*run.table_files(name), extent)
 
 
-def read_config(directory: Path) -> RunConfig:
-    """The configuration of a run on disk."""
-    data = files.read_json(directory / "config.json")
-    if not isinstance(data.get("config"), dict):
-        raise InputError(f"'{directory / 'config.json'}' has no configuration in it.")
-    return RunConfig.from_dict(data["config"])
+def _extents(run: Run, found: checkpoint.Checkpoint | None) -> dict[str, Extent]:
+    if found is None:
+        return dict.fromkeys(TABLES, tables.EMPTY)
+    what = f"The checkpoint in '{run.directory}'"
+    try:
+        return {name: read_record(Extent, found.meta.tables[name], what) for name in TABLES}
+    except KeyError as error:
+        raise checkpoint.CheckpointError(f"{what} says nothing of the table {error}.") from None
+
+
+# ---------------------------------------------------------------------------------------- failures
+
+
+def write_failure(directory: Path, what: str, details: str = "") -> None:
+    """Record that a run failed: what happened on the first line, where below it."""
+    first = " ".join(what.split())
+    files.write_whole(directory / FAILURE, f"{first}\n\n{details}".rstrip() + "\n")
+
+
+def read_failure(directory: Path) -> str | None:
+    """What happened to a run that failed; None for one that did not."""
+    try:
+        text = (directory / FAILURE).read_text(errors="replace")
+    except OSError:
+        return None
+    first = (text.strip().splitlines() or ["it is not said why"])[0]
+    # Messages can come from anywhere: no control sequences on the terminal.
+    return "".join(c if c.isprintable() else " " for c in first).strip()
+
+
+def clear_failure(directory: Path) -> None:
+    """Forget an earlier failure."""
+    (directory / FAILURE).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Episodes to look at: of a trained team from its run's directory, or of a scripted one from a
+"""Episodes to watch: of a trained team from its run's directory, or of a scripted one from a
 task's name.
 """
 
@@ -13,7 +13,7 @@ from ratiosym.envs.registry import make, resolve_task
 from ratiosym.envs.teams import Team, get_team, teams_of
 from ratiosym.errors import InputError
 from ratiosym.learning.evaluate import Episodes, Moment, record_episode, run_episodes
-from ratiosym.runs.trained import arena, load_policy, load_run
+from ratiosym.runs.trained import check_task_fits, load_policy, load_run
 
 BATCH = 256  # episodes side by side
 
@@ -53,7 +53,7 @@ def find_cast(
             f"--team names a script, but '{what}' is a run with a policy of its own. Leave one out."
         )
     _, config, _ = load_run(Path(what))
-    task, policy = arena(config, task), load_policy(what, which)
+    task, policy = check_task_fits(config, task), load_policy(what, which)
     env, plain = make(task), make(task, agent_ids=False)
     return Cast(f"{task} {config.objective}", env, plain, policy.team())
 

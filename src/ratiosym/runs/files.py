@@ -1,7 +1,10 @@
-"""Files that are whole or not there: text, JSON."""
+"""Files that are whole or not there: text, JSON. And what to say when one cannot be written."""
 
 import json
 import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +12,60 @@ import numpy as np
 
 from ratiosym.errors import InputError
 
+UNFINISHED = ".writing"  # ends the name of a file that is still being written
+
+
+class WriteError(InputError):
+    """A file that could not be written: a full disk, a directory that has gone."""
+
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file under another name, make sure it is on disk, then put it in place."""
+    data = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.writing")  # one that was left behind is overwritten
+    temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(8)}{UNFINISHED}")
     try:
-        with open(temporary, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+        with os.fdopen(_create(temporary), "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # a directory that has gone has been reported already
+            temporary.unlink(missing_ok=True)
+
+
+def _create(path: Path) -> int:
+    """A new file. Nobody can have planted a link under a name that nobody could guess, and one
+    that is there nevertheless is not followed.
+    """
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a name is that of a file whose writing was interrupted."""
+    return name.startswith(".") and name.endswith(UNFINISHED)
+
+
+def clear_leftovers(directory: Path) -> None:
+    """Remove what interrupted writes have left in a directory (not below it)."""
+    for path in directory.iterdir() if directory.is_dir() else ():
+        if is_leftover(path.name):
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def reporting_write_errors(place: Path, way_out: str) -> Iterator[None]:
+    """Turn an error of the operating system into one sentence on what to do about it."""
+    try:
+        yield
+    except OSError as error:
+        raise WriteError(f"'{place}' cannot be written ({reason(error)}). {way_out}") from error
+
+
+def reason(error: OSError) -> str:
+    """What the operating system says, without the path."""
+    return error.strerror or (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -46,6 +90,8 @@ def read_json(path: Path) -> dict[str, Any]:
             f"'{path.parent}' is not the directory of a run: it has no {path.name}. "
             f"'ratiosym train TASK --out DIR' makes one."
         ) from None
+    except RecursionError:
+        raise InputError(f"'{path}' cannot be read (it is nested too deeply).") from None
     except (OSError, ValueError) as error:
         raise InputError(f"'{path}' cannot be read ({error}).") from None
     if not isinstance(data, dict):

@@ -1,7 +1,8 @@
-"""One run on disk: drives ``learning.train``, writes records and checkpoints, resumes."""
+"""Train and record: drives ``learning.train``, writes tables and checkpoints, resumes."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,28 +17,36 @@ from ratiosym.errors import InputError
 from ratiosym.learning.config import RunConfig
 from ratiosym.learning.devices import agree, enable_compilation_cache
 from ratiosym.learning.evaluate import Episodes
-from ratiosym.learning.learner import TrainState
+from ratiosym.learning.learner import Learner, TrainState
 from ratiosym.learning.mesh import to_host
-from ratiosym.learning.train import (
-    Evaluated,
-    Finished,
-    NonFiniteLoss,
-    Updated,
-    make_learner,
-    split_seeds,
+from ratiosym.learning.train import Evaluated, Finished, Updated, make_learner, split_seeds
+from ratiosym.learning.train import train as learn
+from ratiosym.plain import read_record
+from ratiosym.runs import checkpoint, files, provenance
+from ratiosym.runs.checkpoint import Checkpoint, CheckpointError
+from ratiosym.runs.directory import (
+    CONFIG,
+    SEEDS,
+    SUMMARY,
+    Returns,
+    Run,
+    bring_to_checkpoint,
+    check_free,
+    claim_directory,
+    find_runs,
+    lock_directories,
+    read_run_record,
+    record_of,
+    write_records,
 )
-from ratiosym.learning.train import (
-    train as learn,
-)
-from ratiosym.runs import checkpoint, files, provenance, tables
-from ratiosym.runs.directory import Run, occupy, read_config, run_directories
-from ratiosym.runs.tables import Row
-from ratiosym.runs.trackers import Trackers, import_wandb
+from ratiosym.runs.tables import Row, restore_table
+from ratiosym.runs.trackers import MakeTracker, RunInfo, TrackerGroup, load_trackers
 from ratiosym.types import EnvSpec
 
-CHECKPOINT_SECONDS = (
-    20.0  # evaluations closer than this share a checkpoint; the last always has its own
-)
+# Evaluations closer than this share a checkpoint; the last always has its own.
+CHECKPOINT_SECONDS = 20.0
+
+OnProgress = Callable[["Progress"], None]
 
 
 @dataclass(frozen=True)
@@ -56,16 +65,24 @@ class Progress:
         return self.update * self.config.shape.steps_per_update
 
 
+# ----------------------------------------------------------------------------------- start, resume
+
+
 def start(
     config: RunConfig,
     out: str | Path,
     num_seeds: int = 1,
-    on_progress: Callable[[Progress], None] = lambda _: None,
-    wandb: str | None = None,
+    on_progress: OnProgress = lambda _: None,
+    track: Sequence[str] | None = None,
+    origin: Mapping[str, Any] | None = None,
 ) -> list[Run]:
-    """A new run. The directory must not hold anything yet."""
+    """A new run. The directory must not hold anything yet.
+
+    ``track`` names trackers (``runs.trackers``). ``origin`` is recorded beside the configuration:
+    where its settings come from.
+    """
     if num_seeds < 1:
-        raise InputError(f"--num-seeds is {num_seeds}; it must be at least 1.")
+        raise InputError(f"`num_seeds` is {num_seeds}; it must be at least 1.")
     out = Path(out)
     runs = [
         Run(out if num_seeds == 1 else out / f"seed-{seed}", dataclasses.replace(config, seed=seed))
@@ -74,14 +91,81 @@ def start(
     for run in runs:
         run.config.validate()
     env = make(config.task)
-    make_learner(env, config, num_seeds)  # whether seeds and groups fit the devices
-    if wandb:
-        import_wandb()
-    on_first_process(partial(occupy, out, runs, env.spec))
-    return keep(runs, None, 0, on_progress, wandb)
+    learner = make_learner(env, config, num_seeds)
+    trackers = load_trackers(track or ())
+    record = {
+        "config": config.to_dict(),
+        "spec": env.spec.to_dict(),
+        **(origin or {}),
+        "track": list(trackers),
+        **provenance.provenance(
+            provenance.train_command(out / (CONFIG if num_seeds == 1 else SEEDS), num_seeds)
+        ),
+    }
+    with ExitStack() as stack:
+        on_first_process(lambda: stack.enter_context(claimed(out, runs, record)))
+        return train_and_record(learner, runs, None, None, on_progress, trackers)
 
 
-def on_first_process(action: Callable[[], None]) -> None:
+@contextmanager
+def claimed(out: Path, runs: list[Run], record: dict[str, Any]) -> Iterator[None]:
+    """A new directory for runs, locked while they are trained."""
+    with ExitStack() as stack:
+        with files.reporting_write_errors(out, "Choose another `out`, in a directory of yours."):
+            check_free(out)  # before a lock is put there
+            out.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(lock_directories([out]))
+            claim_directory(out, runs, record)
+            seeds = [run.directory for run in runs if run.directory != out]
+            stack.enter_context(lock_directories(seeds))
+        yield
+
+
+def resume(
+    directory: str | Path,
+    steps: int | None = None,
+    on_progress: OnProgress = lambda _: None,
+    track: Sequence[str] | None = None,
+) -> list[Run]:
+    """Resume a run, or seeds side by side, from the newest checkpoint that they all have: bit for
+    bit as if it had never been interrupted.
+
+    ``steps`` gives the run a larger budget than it had; evaluations keep their distance. ``track``
+    replaces the trackers that the run was started with.
+    """
+    directory = Path(directory)
+    runs = find_runs(directory)
+    if not runs:
+        raise InputError(
+            f"'{directory}' does not hold a run: there is no config.json in it. "
+            f"Start one with: ratiosym train TASK --out '{directory}'"
+        )
+    if steps is not None:
+        runs = [extend(run, steps) for run in runs]
+    record = record_of(directory)
+    trackers = load_trackers(read_run_record(record).track if track is None else track)
+    env = make(runs[0].config.task)
+    learner = make_learner(env, runs[0].config, len(runs))
+    with ExitStack() as stack:
+        places = [directory, *(run.directory for run in runs if run.directory.exists())]
+        on_first_process(lambda: stack.enter_context(lock_directories(places)))
+        found = find_checkpoints(directory, runs)
+        state = None if found is None else checkpoint.restore(learner, found)
+        on_first_process(partial(reopen, directory, runs, found, files.read_json(record)))
+        update = None if found is None else found[0].meta.update
+        return train_and_record(learner, runs, state, update, on_progress, trackers)
+
+
+def reopen(
+    out: Path, runs: list[Run], found: list[Checkpoint] | None, record: dict[str, Any]
+) -> None:
+    """Bring the files of runs to the state from which they continue."""
+    with files.reporting_write_errors(out, "Nothing is lost: resume when that has changed."):
+        bring_to_checkpoint(runs, found)
+        write_records(out, runs, record)
+
+
+def on_first_process(action: Callable[[], Any]) -> None:
     """Do something once, on the first of several processes. If it fails there, every process
     stops.
     """
@@ -97,59 +181,13 @@ def on_first_process(action: Callable[[], None]) -> None:
         raise failure
 
 
-def resume(
-    directory: str | Path,
-    steps: int | None = None,
-    on_progress: Callable[[Progress], None] = lambda _: None,
-    wandb: str | None = None,
-) -> list[Run]:
-    """Go on with a run, or with seeds side by side, from the newest checkpoint that they all have.
-
-    ``steps`` gives the run a larger budget than it had; evaluations keep their distance.
-    """
-    if wandb:
-        import_wandb()
-    directory = Path(directory)
-    directories = run_directories(directory)
-    if not directories:
-        raise InputError(
-            f"'{directory}' does not hold a run: there is no config.json in it. "
-            f"Start one with: ratiosym train TASK --out '{directory}'"
-        )
-    runs = [Run(d, read_config(d)) for d in directories]
-    if steps is not None:
-        runs = [extend(run, steps) for run in runs]
-    available = [set(checkpoint.updates(d / "checkpoint")) for d in directories]
-    common = set.intersection(*available)
-    if not common:
-        if any(available):
-            raise InputError(
-                f"The seeds under '{directory}' have no checkpoint in common; resume each by "
-                f"itself."
-            )
-        return keep(
-            runs, None, 0, on_progress, wandb
-        )  # killed before its first checkpoint: from the start
-    update = max(common)
-    checkpoints = [checkpoint.load(d / "checkpoint", update) for d in directories]
-    for run, found in zip(runs, checkpoints, strict=True):
-        check_origin(run, found)
-        columns = found.meta["columns"]
-        run.evaluations = tables.columns_to_rows(
-            found.curves["evaluations"], columns["evaluations"]
-        )
-        run.training = tables.columns_to_rows(found.curves.get("training", {}), columns["training"])
-    return keep(runs, checkpoints, update, on_progress, wandb)
-
-
 def extend(run: Run, steps: int) -> Run:
     """A larger budget for a run on disk."""
     old = run.config
     if steps < old.steps:
         raise InputError(
-            f"--steps {steps:,} is less than the {old.steps:,} this run was made for. Leave "
-            f"--steps out to finish it, "
-            f"or give it more."
+            f"`steps` is {steps:,}, less than the {old.steps:,} that this run was made for. Leave "
+            f"`steps` out to finish it, or choose a larger number."
         )
     num_evaluations = max(1, round(old.num_evaluations * steps / old.steps))
     return Run(
@@ -157,113 +195,202 @@ def extend(run: Run, steps: int) -> Run:
     )
 
 
-def check_origin(run: Run, found: checkpoint.Checkpoint) -> None:
+def find_checkpoints(out: Path, runs: list[Run]) -> list[Checkpoint] | None:
+    """The newest checkpoints of one update that all runs have; None to start over.
+
+    Starting over is exact. It is done where at least one run was interrupted before its first
+    checkpoint, and no other had got further than that.
+    """
+    available = [set(checkpoint.updates(run.checkpoints)) for run in runs]
+    common = set.intersection(*available)
+    if common:
+        update = max(common)
+        found = [checkpoint.load(run.checkpoints, update) for run in runs]
+        for run, one in zip(runs, found, strict=True):
+            check_origin(run, one)
+            run.returns = read_record(Returns, one.meta.returns, f"'{run.checkpoints}'")
+        return found
+    lost = [
+        run.directory
+        for run, updates in zip(runs, available, strict=True)
+        if not updates and run.has_trained()
+    ]
+    if lost:
+        raise InputError(
+            f"The checkpoints of the run in '{lost[0]}' are gone, so that it cannot be resumed. "
+            f"Its tables are as they were; to train it again: "
+            f"{provenance.train_command(lost[0] / CONFIG, 1)} --out NEW"
+        )
+    if not all(available) and not any(max(updates, default=0) for updates in available):
+        return None
+    raise InputError(
+        f"The seeds under '{out}' have no checkpoint in common, so that they cannot be trained "
+        f"side by side; resume each by itself, as in: ratiosym train --resume "
+        f"'{runs[0].directory}'"
+    )
+
+
+def check_origin(run: Run, found: Checkpoint) -> None:
     """A checkpoint must belong to the run whose directory it lies in."""
-    saved = {
-        k: v
-        for k, v in found.meta.get("config", {}).items()
-        if k not in ("steps", "num_evaluations")
-    }
-    own = {k: v for k, v in run.config.to_dict().items() if k in saved}
-    different = [k for k in saved if saved[k] != own.get(k)]
+    own, saved = run.config.to_dict(), found.meta.config
+    budget = ("steps", "num_evaluations")
+    different = [k for k in own if k not in budget and own[k] != saved.get(k)]
     if different:
         described = "; ".join(
-            f"{k}: {saved[k]} in the checkpoint, {own.get(k)} in config.json" for k in different
+            f"{k}: {saved.get(k)} in the checkpoint, {own[k]} in config.json" for k in different
         )
-        raise checkpoint.CheckpointError(
+        raise CheckpointError(
             f"The checkpoint in '{run.directory}' is from another run ({described}). Nothing was "
-            f"changed; put the "
-            f"right checkpoint there or start a new run."
+            f"changed; put the right checkpoint there or start a new run."
         )
 
 
-def keep(
+# ------------------------------------------------------------------------------ training, recording
+
+
+def train_and_record(
+    learner: Learner,
     runs: list[Run],
-    checkpoints: list[checkpoint.Checkpoint] | None,
-    update: int,
-    on_progress: Callable[[Progress], None],
-    wandb: str | None,
+    state: TrainState | None,
+    resumed_at: int | None,
+    on_progress: OnProgress,
+    trackers: dict[str, MakeTracker],
 ) -> list[Run]:
-    """Drive the learner and write down what happens."""
+    """Drive the learner and record what happens, from the start or from a checkpoint."""
     enable_compilation_cache()
     config, seeds = runs[0].config, [run.config.seed for run in runs]
-    env = make(config.task)
-    learner = make_learner(env, config, len(seeds))
-    state = None if checkpoints is None else checkpoint.restore(learner, checkpoints)
-    is_writer = jax.process_index() == 0
-    if is_writer:
-        for run in runs:
-            run.write_budget()
-    trackers = (
-        [Trackers(r.directory, r.config.to_dict(), r.past(), wandb) for r in runs]
-        if is_writer
-        else []
-    )
-    began = last_saved = monotonic()
-    on_progress(
-        Progress(
-            config, seeds, update, evaluations=[r.evaluations[-1] for r in runs] if update else None
-        )
-    )
-    try:
+    update = resumed_at or 0
+    past = [run.returns.last for run in runs if run.returns]
+    on_progress(Progress(config, seeds, update, evaluations=past or None))
+    with Recorder(runs, learner.env.spec, resumed_at, trackers) as recorder:
         for event in learn(learner, config, seeds, state, update):
             if isinstance(event, Updated):
-                for run, row in zip(runs, event.rows, strict=True):
-                    run.training.append(row)
-                for tracker, row in zip(trackers, event.rows, strict=bool(trackers)):
-                    tracker.add("training", row)
+                recorder.add_updates(event.rows)
                 on_progress(Progress(config, seeds, event.update, rows=event.rows))
             elif isinstance(event, Evaluated):
-                rows = [
-                    evaluation_row(config, event.update, episodes) for episodes in event.episodes
-                ]
-                for run, row in zip(runs, rows, strict=True):
-                    run.evaluations.append(row)
-                for tracker, row in zip(trackers, rows, strict=bool(trackers)):
-                    tracker.add("evaluation", row)
-                is_last = event.update == config.num_updates
-                # Clocks differ: the first process says when, for a state is gathered from all of
-                # them.
-                if (
-                    is_last
-                    or event.update == 0
-                    or agree(monotonic() - last_saved >= CHECKPOINT_SECONDS)
-                ):
-                    save(runs, event.state, event.update, env.spec, is_writer)
-                    last_saved = monotonic()
-                if is_writer:
-                    for run in runs:
-                        run.write_curves()
+                rows = [evaluation_row(config, event.update, e) for e in event.episodes]
+                recorder.add_evaluations(rows)
+                if recorder.is_checkpoint_due(event.update):
+                    recorder.save(event.update, event.state)
                 on_progress(Progress(config, seeds, event.update, evaluations=rows))
             elif isinstance(event, Finished):
-                for run, episodes in zip(runs, event.episodes, strict=True):
-                    run.summary = summarise(run, episodes, monotonic() - began)
-                    if is_writer:
-                        files.write_json(run.directory / "summary.json", run.summary)
-    except NonFiniteLoss:
-        if is_writer:
-            for run in runs:
-                run.write_curves()  # up to the last good update, to see what grew
-        raise
-    finally:
-        for tracker in trackers:
-            tracker.close()
+                recorder.finish(event.episodes)
     return runs
 
 
-def save(runs: list[Run], state: TrainState, update: int, spec: EnvSpec, is_writer: bool) -> None:
-    """A checkpoint for each seed."""
-    key_free = jax.tree.map(lambda x: jax.random.key_data(x) if checkpoint.is_key(x) else x, state)
-    for run, seed_state in zip(runs, split_seeds(to_host(key_free), len(runs)), strict=True):
-        if is_writer:
-            curves = run.curves()
-            meta = {
-                "config": run.config.to_dict(),
-                "spec": spec.to_dict(),
-                "versions": provenance.versions(),
-                "columns": {table: list(columns) for table, columns in curves.items()},
-            }
-            checkpoint.save(run.directory / "checkpoint", update, seed_state, curves, meta)
+class Recorder:
+    """Writes what happens to runs: tables, trackers, checkpoints, summaries.
+
+    With several processes the first one writes, and the others only take part in gathering.
+    """
+
+    def __init__(
+        self,
+        runs: list[Run],
+        spec: EnvSpec,
+        resumed_at: int | None,
+        trackers: dict[str, MakeTracker],
+    ) -> None:
+        self.runs, self.spec = runs, spec
+        self.began = self.last_saved = monotonic()
+        self.written = runs if jax.process_index() == 0 else []
+        with self.reporting():
+            self.tables = [run.open_tables() for run in self.written]
+        self.trackers = [
+            TrackerGroup(trackers, RunInfo(run.directory, run.config, resumed_at))
+            for run in self.written
+        ]
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for tables in self.tables:
+            for table in tables.values():
+                table.close()
+        for run, group in zip(self.written, self.trackers, strict=True):
+            group.end(run.summary or None)
+
+    def reporting(self) -> AbstractContextManager[None]:
+        """A full disk and the like in one sentence."""
+        first = self.runs[0].directory
+        out = first if len(self.runs) == 1 else first.parent
+        return files.reporting_write_errors(
+            out,
+            f"The run has stopped; what it wrote before is kept. When the cause is gone, resume "
+            f"it: ratiosym train --resume '{out}'",
+        )
+
+    def add_updates(self, rows: list[Row]) -> None:
+        """An update of every seed."""
+        self.append("training", rows)
+
+    def add_evaluations(self, rows: list[Row]) -> None:
+        """An evaluation of every seed."""
+        for run, row in zip(self.runs, rows, strict=True):
+            run.note_evaluation(row)
+        self.append("evaluations", rows)
+
+    def append(self, table: str, rows: list[Row]) -> None:
+        """A row for every seed, to its table and its trackers."""
+        if not self.written:
+            return
+        with self.reporting():
+            for tables, row in zip(self.tables, rows, strict=True):
+                tables[table].append(row)
+        for group, row in zip(self.trackers, rows, strict=True):
+            group.log(table.removesuffix("s"), row)
+
+    def is_checkpoint_due(self, update: int) -> bool:
+        """At the first and the last evaluation, and at others that are far enough apart in time."""
+        if update in (0, self.runs[0].config.num_updates):
+            return True
+        # Clocks differ: the first process says when, for a state is gathered from all of them.
+        return agree(monotonic() - self.last_saved >= CHECKPOINT_SECONDS)
+
+    def save(self, update: int, state: TrainState) -> None:
+        """A checkpoint for each seed, after the rows that belong to it."""
+        plain = jax.tree.map(lambda x: jax.random.key_data(x) if checkpoint.is_key(x) else x, state)
+        states = split_seeds(to_host(plain), len(self.runs))
+        with self.reporting():
+            for run, tables, one in zip(self.written, self.tables, states, strict=False):
+                extents = {name: dataclasses.asdict(table.sync()) for name, table in tables.items()}
+                checkpoint.save(run.checkpoints, one, self.meta(run, update, extents))
+        self.last_saved = monotonic()
+
+    def meta(self, run: Run, update: int, extents: dict[str, dict[str, Any]]) -> checkpoint.Meta:
+        """What a checkpoint says of itself."""
+        return checkpoint.Meta(
+            update=update,
+            config=run.config.to_dict(),
+            spec=self.spec.to_dict(),
+            versions=provenance.versions(),
+            returns=dataclasses.asdict(run.returns) if run.returns else {},
+            tables=extents,
+        )
+
+    def finish(self, episodes: list[Episodes]) -> None:
+        """Summaries, beside tables that are whole even if somebody has removed them meanwhile."""
+        seconds = monotonic() - self.began
+        with self.reporting():
+            for run, tables in zip(self.written, self.tables, strict=True):
+                for name, table in tables.items():
+                    restore_table(*run.table_files(name), table.sync())
+        for run, absolute in zip(self.runs, episodes, strict=True):
+            with self.reporting():
+                speed = float(np.median(run.training["steps_per_second"])) if self.written else 0.0
+                run.summary = summarise(run, absolute, from_first_process(speed), seconds)
+                if self.written:
+                    files.write_json(run.directory / SUMMARY, run.summary)
+
+
+def from_first_process(value: float) -> float:
+    """A number of the first process, on every process."""
+    if jax.process_count() == 1:
+        return value
+    from jax.experimental import multihost_utils
+
+    return float(multihost_utils.broadcast_one_to_all(np.float32(value)))
 
 
 def evaluation_row(config: RunConfig, update: int, episodes: Episodes) -> Row:
@@ -285,21 +412,21 @@ def describe(episodes: Episodes) -> Row:
     }
 
 
-def summarise(run: Run, episodes: Episodes, seconds: float) -> dict[str, Any]:
+def summarise(run: Run, episodes: Episodes, speed: float, seconds: float) -> dict[str, Any]:
     """What came out of a run."""
-    best = max(run.evaluations, key=lambda row: row["mean_return"])
-    speeds = [row["steps_per_second"] for row in run.training]
+    assert run.returns is not None  # a run begins with an evaluation
+    config, returns = run.config, run.returns
     return {
-        "task": run.config.task,
-        "objective": run.config.objective,
-        "seed": run.config.seed,
-        "steps": run.training[-1]["steps"],
-        "updates": run.training[-1]["update"],
-        "first_return": run.evaluations[0]["mean_return"],
-        "final_return": run.evaluations[-1]["mean_return"],
-        "best_return": best["mean_return"],
-        "best_update": best["update"],
+        "task": config.task,
+        "objective": config.objective,
+        "seed": config.seed,
+        "steps": config.num_updates * config.shape.steps_per_update,
+        "updates": config.num_updates,
+        "first_return": returns.first["mean_return"],
+        "final_return": returns.last["mean_return"],
+        "best_return": returns.best["mean_return"],
+        "best_update": returns.best["update"],
         "absolute_metric": describe(episodes),
-        "median_steps_per_second": float(np.median(speeds)),
+        "median_steps_per_second": speed,
         "seconds_since_start_or_resume": round(seconds, 1),
     }

@@ -1,6 +1,7 @@
 """What ran, where: versions, commit, machine, command."""
 
 import platform
+import shlex
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -38,15 +39,23 @@ def commit() -> str | None:
     return name + ("+changes" if status.stdout.strip() else "") if tracked else None
 
 
-def provenance() -> dict[str, Any]:
-    """What ran, where."""
+def provenance(command: str | None = None) -> dict[str, Any]:
+    """What ran, where. ``command`` is one that repeats it; by default the one that was typed."""
     import jax
 
+    typed = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
     return {
         "versions": versions(),
         "commit": commit(),
         "devices": [d.device_kind for d in jax.devices()],
         "platform": platform.platform(),
         "processor": processor_name(),
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": command or typed,
+        "started_by": typed,  # a worker of a study, a script, a command
     }
+
+
+def train_command(record: Path, num_seeds: int) -> str:
+    """A command that repeats a run, with all settings as its record has them."""
+    words = ["ratiosym", "train", "--config", str(record)]
+    return shlex.join([*words, *(["--num-seeds", str(num_seeds)] if num_seeds > 1 else [])])

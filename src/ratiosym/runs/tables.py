@@ -1,19 +1,125 @@
-"""Rows of numbers as CSV files."""
+"""Rows of numbers as CSV files: written whole, or appended to while a run trains.
+
+A run appends each row to two files: the table that people read (``training.csv``) and its journal
+(``checkpoint/training.csv``). A checkpoint records how long the journal was (``Extent``), which
+costs the same however many rows there are. A resume cuts both files back to that length and
+restores whichever of them was lost, torn or edited from the other.
+"""
 
 import csv
+import hashlib
 import io
+import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from ratiosym.errors import InputError
 from ratiosym.runs.files import write_whole
 
 Row = dict[str, float]
 
 
+@dataclass(frozen=True)
+class Extent:
+    """The beginning of a file: its length and checksum."""
+
+    num_bytes: int
+    sha256: str
+
+
+EMPTY = Extent(0, hashlib.sha256().hexdigest())
+
+
+class Table:
+    """A table that grows row by row. The cost of a row does not depend on how many there are."""
+
+    def __init__(self, path: Path, journal: Path) -> None:
+        """Continue the two files where they end; they must be equal (``restore_table``)."""
+        journal.parent.mkdir(parents=True, exist_ok=True)
+        self._files = [_open_to_append(p) for p in (path, journal)]
+        self._checksum = hashlib.sha256()
+        self._num_bytes = 0
+        if journal.stat().st_size:
+            self._count(journal.read_bytes())
+
+    def append(self, row: Row) -> None:
+        """Write a row, and the header in front of the first one."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, fieldnames=list(row), lineterminator="\n")
+        if not self._num_bytes:
+            writer.writeheader()
+        writer.writerow(row)
+        data = text.getvalue().encode()
+        for file in self._files:
+            _write_all(file, data)
+        self._count(data)
+
+    def sync(self) -> Extent:
+        """Make sure that all rows are on disk, and say how much that is."""
+        for file in self._files:
+            os.fsync(file)
+        return Extent(self._num_bytes, self._checksum.hexdigest())
+
+    def close(self) -> None:
+        """Release the files."""
+        while self._files:
+            os.close(self._files.pop())
+
+    def _count(self, data: bytes) -> None:
+        self._checksum.update(data)
+        self._num_bytes += len(data)
+
+
+def _open_to_append(path: Path) -> int:
+    # A link in place of a table would lead out of the run's directory: not followed.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(path, flags, 0o666)
+
+
+def _write_all(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def check_table(path: Path, journal: Path, extent: Extent) -> None:
+    """InputError where neither the table nor its journal still has the rows of a checkpoint."""
+    if not any(_has_beginning(p, extent) for p in (path, journal)):
+        raise InputError(
+            f"The rows of '{path}' up to the checkpoint are lost: neither it nor its journal "
+            f"'{journal}' is as it was written. Put one of them back, or start a new run."
+        )
+
+
+def restore_table(path: Path, journal: Path, extent: Extent) -> None:
+    """Bring a table and its journal to the length they had at a checkpoint."""
+    check_table(path, journal, extent)
+    good = path if _has_beginning(path, extent) else journal
+    for file in (path, journal):
+        if not extent.num_bytes:
+            file.unlink(missing_ok=True)
+        elif _has_beginning(file, extent) and not file.is_symlink():
+            os.truncate(file, extent.num_bytes)
+        else:
+            with open(good, "rb") as source:
+                write_whole(file, source.read(extent.num_bytes))
+
+
+def _has_beginning(path: Path, extent: Extent) -> bool:
+    if not extent.num_bytes:
+        return True
+    try:
+        with open(path, "rb") as file:
+            data = file.read(extent.num_bytes)
+    except OSError:
+        return False
+    return len(data) == extent.num_bytes and hashlib.sha256(data).hexdigest() == extent.sha256
+
+
 def write_table(path: Path, rows: Iterable[Row]) -> None:
-    """A CSV file; numbers are written so that reading gives the same bits."""
+    """A whole CSV file; numbers are written so that reading gives the same bits."""
     rows = list(rows)
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
@@ -23,9 +129,10 @@ def write_table(path: Path, rows: Iterable[Row]) -> None:
 
 
 def read_table(path: Path) -> dict[str, np.ndarray]:
-    """A CSV file as columns of float64."""
+    """A CSV file as columns of float64. A last line that is still being written is left out."""
     with open(path, newline="") as file:
-        rows = list(csv.reader(file))
+        text = file.read()
+    rows = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1])))
     if not rows:
         return {}
     columns = zip(*rows[1:], strict=True) if len(rows) > 1 else [()] * len(rows[0])
@@ -33,21 +140,3 @@ def read_table(path: Path) -> dict[str, np.ndarray]:
         name: np.array([float(x) for x in values])
         for name, values in zip(rows[0], columns, strict=True)
     }
-
-
-def rows_to_columns(rows: list[Row]) -> dict[str, np.ndarray]:
-    """For the checkpoint."""
-    return {
-        name: np.array([row[name] for row in rows], np.float64)
-        for name in (rows[0] if rows else ())
-    }
-
-
-def columns_to_rows(columns: dict[str, np.ndarray], order: list[str]) -> list[Row]:
-    """From the checkpoint, which does not keep the order of columns."""
-    whole_numbers = ("update", "steps", "episodes")
-    typed = [
-        columns[n].astype(int).tolist() if n in whole_numbers else columns[n].tolist()
-        for n in order
-    ]
-    return [dict(zip(order, values, strict=True)) for values in zip(*typed, strict=True)]

@@ -28,8 +28,8 @@ def load_policy(directory: str | Path, which: str = "best") -> Policy:
     return Policy(model, load_params(found, model, spec, which).actor, spec)
 
 
-def arena(config: RunConfig, task: str | None) -> str:
-    """The task that a policy was trained on, or another in which its agents see and do as much."""
+def check_task_fits(config: RunConfig, task: str | None) -> str:
+    """The task that a policy was trained on, or another of the same sizes."""
     if task is None:
         return config.task
     own, other = make(config.task).spec, make(task).spec
@@ -41,8 +41,8 @@ def arena(config: RunConfig, task: str | None) -> str:
         )
         raise InputError(
             f"A policy of '{config.task}' cannot play '{task}' ({words}). Choose a task of the "
-            f"same sizes, such as "
-            f"the held-out layouts of PaxMen or the levels of AeroJAX's opponents."
+            f"same sizes, such as the held-out layouts of PaxMen or the levels of AeroJAX's "
+            f"opponents."
         )
     return task
 
@@ -50,7 +50,7 @@ def arena(config: RunConfig, task: str | None) -> str:
 def check_which(which: str) -> None:
     """Whether such parameters are in a checkpoint."""
     if which not in ("best", "last"):
-        raise InputError(f"which='{which}'; it must be 'best' or 'last'.")
+        raise InputError(f"`which` is {which!r}; it must be 'best' or 'last'.")
 
 
 def load_run(directory: Path) -> tuple[checkpoint.Checkpoint, RunConfig, EnvSpec]:
@@ -64,7 +64,12 @@ def load_run(directory: Path) -> tuple[checkpoint.Checkpoint, RunConfig, EnvSpec
     if not directories:
         raise InputError(f"'{directory}' does not hold a run: there is no config.json in it.")
     found = checkpoint.load(directories[0] / "checkpoint")
-    return found, RunConfig.from_dict(found.meta["config"]), EnvSpec.from_dict(found.meta["spec"])
+    path = directories[0] / "checkpoint" / str(found.meta.update)
+    try:
+        spec = EnvSpec.from_dict(found.meta.spec)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise checkpoint.CheckpointError(checkpoint.damaged(path, "its spec")) from None
+    return found, RunConfig.from_dict(found.meta.config, f"'{path}'"), spec
 
 
 def load_params(found: checkpoint.Checkpoint, model: Model, spec: EnvSpec, which: str) -> Any:
@@ -86,15 +91,15 @@ def evaluate(
     that fits.
     """
     if num_episodes < 1:
-        raise InputError(f"--episodes is {num_episodes}; it must be at least 1.")
+        raise InputError(f"`num_episodes` is {num_episodes}; it must be at least 1.")
     check_which(which)
     enable_compilation_cache()
     found, config, _ = load_run(Path(directory))
-    env = make(arena(config, task))
+    env = make(check_task_fits(config, task))
     shape = dataclasses.replace(
         config.shape, num_eval_episodes=min(num_episodes, config.shape.num_eval_episodes)
     )
     learner = make_learner(env, dataclasses.replace(config, shape=shape), 1)
     params = load_params(found, learner.model, env.spec, which)
     params = jax.tree.map(lambda x: np.asarray(x)[None], params)
-    return absolute_metric(learner, params, [seed], found.meta["update"], num_episodes)[0]
+    return absolute_metric(learner, params, [seed], found.meta.update, num_episodes)[0]

@@ -12,6 +12,7 @@ from ratiosym.learning.devices import enable_compilation_cache
 from ratiosym.learning.train import Evaluated, NonFiniteLoss, make_learner
 from ratiosym.learning.train import train as learn
 from ratiosym.runs import files, tables
+from ratiosym.runs.directory import write_failure
 from ratiosym.runs.loop import evaluation_row
 from ratiosym.runs.tables import Row
 
@@ -64,7 +65,7 @@ def seed_value(directory: Path, config: RunConfig, run_seed: RunSeed) -> float:
         if not math.isfinite(value):
             raise Diverged(f"The returns of seed {config.seed} are not finite numbers.")
     except (NonFiniteLoss, Diverged) as error:
-        files.write_whole(directory / "failure.txt", f"{reason(error)}\n")
+        write_failure(directory, reason(error))
         raise
     tables.write_table(directory / "evaluations.csv", evaluations)
     files.write_json(summary, {"value": value, "seconds": round(monotonic() - began, 1)})

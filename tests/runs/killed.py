@@ -1,15 +1,15 @@
-"""A run that kills itself, with SIGKILL: ``python -m tests.experiments.killed MOMENT DIRECTORY
+"""A run that kills itself, with SIGKILL: ``python -m tests.runs.killed MOMENT DIRECTORY
 [NUM_SEEDS]``.
 
 It is the run of ``tests.example_runs``, with a checkpoint at every evaluation; a directory that
-holds it already is resumed.
-The moments:
+holds it already is resumed. The moments:
 
     start                   before anything has been evaluated or saved
     update-N                after update N
     evaluation-N            after the evaluation, the checkpoint and the tables of update N
     appears:PATTERN         as soon as such a path is in the directory
     instead-of:END          in place of moving a finished file or checkpoint to a path with this end
+    torn:TABLE-N            in the middle of the line of update N, in the table or its journal
 """
 
 import os
@@ -51,6 +51,23 @@ def replace_until(end, replace=os.replace):
     os.replace = guarded
 
 
+def tear(table, update, append=tables.Table.append, write=tables._write_all):
+    def torn(self, row):
+        if row["update"] == int(update) and ("mean_return" in row) == (table != "training"):
+            tables._write_all = half
+        append(self, row)
+
+    def half(file, data):
+        if table == "journal":  # the table itself is whole
+            write(file, data)
+            tables._write_all = lambda file, data: (write(file, data[:7]), die())
+            return
+        write(file, data[:-9])
+        die()
+
+    tables.Table.append = torn
+
+
 def main(moment, directory, num_seeds="1"):
     directory, how, what = Path(directory), *moment.partition(":")[::2]
     loop.CHECKPOINT_SECONDS = 0.0
@@ -58,6 +75,8 @@ def main(moment, directory, num_seeds="1"):
         Thread(target=wait_for, args=(what, directory), daemon=True).start()
     if how == "instead-of":
         replace_until(what)
+    if how == "torn":
+        tear(*what.split("-"))
     start_jax()
 
     def on_progress(progress):
@@ -66,7 +85,8 @@ def main(moment, directory, num_seeds="1"):
     if run_directories(directory):
         loop.resume(directory, on_progress=on_progress)
     else:
-        loop.start(configure(TASK, **SETTINGS), directory, int(num_seeds), on_progress)
+        config = configure(TASK, **SETTINGS)
+        loop.start(config, directory, int(num_seeds), on_progress, TRACK)
 
 
 if __name__ == "__main__":
