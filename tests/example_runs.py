@@ -25,6 +25,8 @@ SETTINGS = {
 TRACK = ("tensorboard",)
 
 ROOT = Path(__file__).parents[1]
+_OWN = ("TF_CPP_MIN_LOG_LEVEL", "XLA_FLAGS")  # what starting JAX sets
+_GIVEN = {name: os.environ[name] for name in _OWN if name in os.environ}  # before that
 COMMAND = Path(sys.executable).with_name("ratiosym")
 
 
@@ -76,9 +78,8 @@ def environment(**changes):
     Without what this process has set for itself. Shapes are as strict as here, so that programs
     compiled here fit.
     """
-    own = ("TF_CPP_MIN_LOG_LEVEL", "XLA_FLAGS")
-    variables = {name: value for name, value in os.environ.items() if name not in own}
-    return {**variables, "JAX_NUMPY_RANK_PROMOTION": "raise", **changes}
+    variables = {name: value for name, value in os.environ.items() if name not in _OWN}
+    return {**variables, **_GIVEN, "JAX_NUMPY_RANK_PROMOTION": "raise", **changes}
 
 
 def read_events(directory):

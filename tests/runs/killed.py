@@ -21,9 +21,9 @@ from time import sleep
 
 from ratiosym.experiments.presets import configure
 from ratiosym.learning.devices import start_jax
-from ratiosym.runs import loop
+from ratiosym.runs import loop, tables
 from ratiosym.runs.directory import run_directories
-from tests.example_runs import SETTINGS, TASK
+from tests.example_runs import SETTINGS, TASK, TRACK
 
 
 def die():
@@ -82,7 +82,7 @@ def main(moment, directory, num_seeds="1"):
     def on_progress(progress):
         watch(moment, progress)
 
-    if run_directories(directory):
+    if run_directories(directory) or (directory / "seeds.json").exists():
         loop.resume(directory, on_progress=on_progress)
     else:
         config = configure(TASK, **SETTINGS)
