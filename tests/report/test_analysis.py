@@ -6,8 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
+from ratiosym.envs.suites import SUITES
 from ratiosym.envs.tasks import TASKS
-from ratiosym.report.analysis import SUITES, SuiteNumbers, analyse
+from ratiosym.report.analysis import SuiteNumbers, analyse
 from ratiosym.report.results import load
 from ratiosym.report.statistics import Estimate
 from ratiosym.runs.files import read_json, write_json

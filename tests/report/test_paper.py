@@ -3,10 +3,11 @@
 import matplotlib.image
 import numpy as np
 
+from ratiosym.objectives import OBJECTIVES
 from ratiosym.report.analysis import analyse
-from ratiosym.report.figures import COLOURS, looks
-from ratiosym.report.paper import profiles_figure, ratios_figure, suites_figure, tasks_figure
+from ratiosym.report.paper import ablation_figure, profiles_figure, suites_figure, tasks_figure
 from ratiosym.report.results import load
+from ratiosym.report.style import line_styles
 from tests.report.studies import make_plan, write_study
 from tests.report.test_figures import labelled
 
@@ -58,7 +59,7 @@ def test_the_ablations_have_the_papers_rows(tmp_path):
     analysis = analyse(
         load(write_study(tmp_path / "study", make_plan(tasks=tasks, labels=variants, seeds=2)))
     )
-    figure = ratios_figure(analysis, tmp_path / "drawn" / "figure3")
+    figure = ablation_figure(analysis, tmp_path / "drawn" / "figure3")
     expect_files(tmp_path / "drawn" / "figure3")
     panels = ("returns", "max ratios", "min ratios")
     expected = [
@@ -73,7 +74,7 @@ def test_the_ablations_have_the_papers_rows(tmp_path):
 
 
 def test_ratios_of_other_tasks(analysis, tmp_path):
-    figure = ratios_figure(analysis, tmp_path / "figure3")
+    figure = ablation_figure(analysis, tmp_path / "figure3")
     assert figure.axes[0].get_title() == "mpe-spread-3ag: returns"
     assert len(figure.axes) == 6
 
@@ -107,10 +108,10 @@ def test_one_seed_has_curves_without_intervals(tmp_path):
     assert len(figure.axes[0].child_axes[0].get_lines()) == 3  # the middle, and a point each
 
 
-def test_looks_are_the_objectives_own_or_free():
-    found = looks({"mars": "MARS", "wide": "wide", "mappo": "MAPPO", "narrow": "narrow"})
-    assert found["mars"] == ("MARS", COLOURS["mars"], ())
+def test_styles_are_the_objectives_own_or_free():
+    found = line_styles({"mars": "MARS", "wide": "wide", "mappo": "MAPPO", "narrow": "narrow"})
+    assert found["mars"] == ("MARS", OBJECTIVES["mars"].colour, ())
     assert len({look.colour for look in found.values()}) == 4
     assert found["wide"].dashes != found["narrow"].dashes
-    many = looks({f"variant-{i}": f"variant {i}" for i in range(12)})
+    many = line_styles({f"variant-{i}": f"variant {i}" for i in range(12)})
     assert len({look.colour for look in many.values()}) == 8

@@ -16,18 +16,18 @@ class Suite:
     paper_steps: int = PAPER_STEPS
 
 
-# In the order of the paper's Table 1.
+# In the order of the paper's Figure 2.
 SUITES: dict[str, Suite] = {
     suite.name: suite
     for suite in (
         Suite("aerojax", "AeroJAX", PAPER_STEPS_LONG),
-        Suite("connector", "Connector"),
         Suite("jaxnav", "JaxNav", PAPER_STEPS_LONG),
         Suite("mpe", "MPE"),
         Suite("paxmen", "PaxMen"),
         Suite("rware", "RWARE"),
         Suite("sar", "Search and Rescue"),
         Suite("smax", "SMAX"),
+        Suite("connector", "Connector"),
     )
 }
 

@@ -28,7 +28,7 @@ from ratiosym.envs.aerojax.dynamics import (
     lift_coefficient,
     substep,
 )
-from ratiosym.report.figures import _STYLE, _WIDTH, _save
+from ratiosym.report.style import STYLE, WIDTH, save_figure
 
 Numbers = Float[np.ndarray, "N"]
 HEIGHTS = (0.0, 5000.0, 10e3)  # m
@@ -56,8 +56,8 @@ def turn_figure(path: str | os.PathLike[str]) -> Figure:
     """Turn rate over speed at three heights: the most the limiter gives, and the most that thrust
     sustains.
     """
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, 3.4), layout="constrained")
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
         axis = figure.subplots()
         for height, colour in zip(HEIGHTS, _COLOURS, strict=True):
             speeds = np.linspace(60, 420, 361)
@@ -86,7 +86,7 @@ def turn_figure(path: str | os.PathLike[str]) -> Figure:
         axis.legend(
             title="sustained (line: solved, dots: flown)\nlimit (dashed)", loc="upper right"
         )
-        _save(figure, path)
+        save_figure(figure, path)
     return figure
 
 
@@ -95,8 +95,8 @@ def energy_figure(path: str | os.PathLike[str]) -> Figure:
     excess power.
     """
     time, height, kept, gained, worked = _wild_flight()
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, 2.8), layout="constrained")
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
         left, right = figure.subplots(1, 2)
         left.plot(time, kept, color=_COLOURS[0])
         left.set(
@@ -121,7 +121,7 @@ def energy_figure(path: str | os.PathLike[str]) -> Figure:
         )
         right.set(xlabel="time (s)", ylabel="kJ/kg", title="thrust and drag")
         right.legend()
-        _save(figure, path)
+        save_figure(figure, path)
     return figure
 
 
@@ -131,8 +131,8 @@ def glide_figure(path: str | os.PathLike[str]) -> Figure:
     """
     alpha = np.radians(np.linspace(1, 20, 200))
     marks = np.radians(np.linspace(3, 18, 11))
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH / 2, 2.8), layout="constrained")
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH / 2, 2.8), layout="constrained")
         axis = figure.subplots()
         axis.plot(np.degrees(alpha), _lift(alpha) / _drag(alpha), color=_COLOURS[0], label="solved")
         axis.plot(
@@ -145,7 +145,7 @@ def glide_figure(path: str | os.PathLike[str]) -> Figure:
         )
         axis.set(xlabel="angle of attack (°)", ylabel="way for energy height", title="glide, 5 km")
         axis.legend()
-        _save(figure, path)
+        save_figure(figure, path)
     return figure
 
 
@@ -153,8 +153,8 @@ def stall_figure(path: str | os.PathLike[str]) -> Figure:
     """The coefficients through the stall, and a full pull from level flight that runs into it."""
     alpha = np.radians(np.linspace(-10, 28, 300))
     time, angle, speed, load = _pull()
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, 2.8), layout="constrained")
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
         left, right = figure.subplots(1, 2)
         left.plot(np.degrees(alpha), _lift(alpha), color=_COLOURS[0], label="lift")
         left.plot(np.degrees(alpha), _drag(alpha), color=_COLOURS[1], label="drag")
@@ -165,7 +165,7 @@ def stall_figure(path: str | os.PathLike[str]) -> Figure:
         right.plot(time, load, color=_COLOURS[2], label="load (g)")
         right.set(xlabel="time (s)", title="full pull from level flight, no thrust, 5 km")
         right.legend()
-        _save(figure, path)
+        save_figure(figure, path)
     return figure
 
 

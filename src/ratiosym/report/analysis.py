@@ -7,22 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ratiosym.envs.suites import suite_of
+from ratiosym.envs.suites import SUITES, suite_of
 from ratiosym.objectives import OBJECTIVES
 from ratiosym.report import statistics
 from ratiosym.report.results import RATIOS, RunResult, StudyResults
 from ratiosym.report.statistics import Curve, Estimate
 
-SUITES = {  # in the order of the paper's Figure 2
-    "aerojax": "AeroJAX",
-    "jaxnav": "JaxNav",
-    "mpe": "MPE",
-    "paxmen": "PaxMen",
-    "rware": "RWARE",
-    "sar": "Search and Rescue",
-    "smax": "SMAX",
-    "connector": "Connector",
-}
 THRESHOLDS = np.linspace(0, 1, 101)  # of the performance profile
 MOST_POINTS = 120  # of a curve of ratios; a run may have thousands of updates
 ALL = "all"  # the name of all suites together
@@ -239,7 +229,7 @@ def suite_numbers(
     shared = [
         task for task in tasks if all(label in task.absolute for label in labels)
     ]  # Decision 60
-    title = "All tasks" if name == ALL else SUITES.get(name, name)
+    title = "All tasks" if name == ALL else suite_of(name).title
     if not shared:
         return SuiteNumbers(name, title, (), {}, {}, {})
     scores = normalised_scores(results, shared, labels)

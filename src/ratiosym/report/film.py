@@ -38,7 +38,8 @@ def draw_film(env: Any, moments: Sequence[Moment], path: Path, title: str) -> No
     has_history = "history" in signature(env.draw).parameters
     images = []
     for index in shown:
-        text = f"{title}   step {index} of {len(moments) - 1}   return {float(moments[index].so_far.returns):.2f}"
+        so_far = float(moments[index].so_far.returns)
+        text = f"{title}   step {index} of {len(moments) - 1}   return {so_far:.2f}"
         past = {"history": states[:index]} if has_history else {}
         images.append(Image.fromarray(with_caption(env.draw(states[index], **past), text)))
     durations = [int(1000 * SECONDS)] * (len(images) - 1) + [int(1000 * LAST_SECONDS)]

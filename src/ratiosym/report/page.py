@@ -15,7 +15,7 @@ from urllib.parse import quote
 import numpy as np
 
 from ratiosym.report.analysis import ALL, THRESHOLDS, Analysis, Series
-from ratiosym.report.figures import Look, looks
+from ratiosym.report.style import LineStyle, line_styles
 from ratiosym.report.tables import Cell, Row, Table, make_tables
 
 ASSETS = Path(__file__).with_name("assets")
@@ -31,7 +31,7 @@ METRICS = {
 def make_page(analysis: Analysis, path: Path, files: Iterable[Path] = ()) -> str:
     """The page as it is to be written to ``path``: links to runs and files are relative to it."""
     plan, results = analysis.results.plan, analysis.results
-    style = looks(analysis.titles)
+    style = line_styles(analysis.titles)
     sections = {
         "scores": table_section(make_tables(analysis)[0]),
         **{t.name: table_section(t) for t in make_tables(analysis)[1:] if t.name == "improvement"},
@@ -72,7 +72,7 @@ def heading(section: str) -> str:
     return section.split("<h2>")[1].split("</h2>")[0]
 
 
-def colours(style: Mapping[str, Look]) -> str:
+def colours(style: Mapping[str, LineStyle]) -> str:
     """The algorithms' colours as CSS variables; on a dark ground they are lighter."""
     light = "".join(f"--a{i}: {look.colour};" for i, look in enumerate(style.values()))
     dark = "".join(f"--a{i}: {lighter(look.colour)};" for i, look in enumerate(style.values()))
@@ -98,7 +98,10 @@ def notes(analysis: Analysis) -> str:
         )
         is_open = " open" if len(analysis.results.absent) <= 12 else ""
         words = f"{count(len(analysis.results.absent), 'run')} not finished or not usable"
-        text += f'<details class="note" id="absent"{is_open}><summary>{words}</summary><ul>{items}</ul></details>\n'
+        text += (
+            f'<details class="note" id="absent"{is_open}><summary>{words}</summary>'
+            f"<ul>{items}</ul></details>\n"
+        )
     return text
 
 
@@ -113,7 +116,8 @@ def filters(analysis: Analysis) -> str:
             + f"{escape(text)}</label>"
             for value, text in options.items()
         )
-        + f'<button type="button" data-all="{name}" aria-label="All or none of the {title.lower()}">all / none</button>'
+        + f'<button type="button" data-all="{name}" '
+        + f'aria-label="All or none of the {title.lower()}">all / none</button>'
         + "</fieldset>"
         for name, title, options in (
             ("suite", "Suites", suites),
@@ -173,25 +177,27 @@ def runs_section(analysis: Analysis, path: Path) -> str:
         suite = analysis.tasks[run.task].suite
         rows.append(
             f'<tr data-suite="{escape(suite)}" data-algorithm="{escape(run.label)}">'
-            f'<th scope="row">{escape(run.task)}</th><td class="text">{escape(analysis.titles[run.label])}</td>'
+            f'<th scope="row">{escape(run.task)}</th>'
+            f'<td class="text">{escape(analysis.titles[run.label])}</td>'
             f'<td>{run.seed}</td><td data-value="{run.absolute!r}">{run.absolute:.4g}</td>'
-            f'<td data-value="{run.steps[-1]:.0f}">{run.steps[-1]:,.0f}</td><td class="text">{links}</td></tr>'
+            f'<td data-value="{run.steps[-1]:.0f}">{run.steps[-1]:,.0f}</td>'
+            f'<td class="text">{links}</td></tr>'
         )
     names = ("Task", "Algorithm", "Seed", "Absolute metric", "Steps")
     heads = "".join(f'<th scope="col"><button type="button">{name}</button></th>' for name in names)
     return (
         '<h2>Runs</h2>\n<p class="about">Every finished run and its record.</p>\n'
         '<div class="scroll tall" role="region" aria-label="Runs" tabindex="0">'
-        f'<table id="table-runs"><thead><tr>{heads}<th scope="col" class="text">Record</th></tr></thead>\n<tbody>\n'
-        + "\n".join(rows)
-        + "\n</tbody></table></div>\n"
+        f'<table id="table-runs"><thead><tr>{heads}<th scope="col" class="text">Record</th></tr>'
+        "</thead>\n<tbody>\n" + "\n".join(rows) + "\n</tbody></table></div>\n"
     )
 
 
 def files_section(path: Path, files: Iterable[Path]) -> str:
     """What lies beside the page."""
     links = "".join(
-        f'<li><a href="{quote(Path(os.path.relpath(file, path.parent)).as_posix())}">{escape(file.name)}</a></li>'
+        f'<li><a href="{quote(Path(os.path.relpath(file, path.parent)).as_posix())}">'
+        f"{escape(file.name)}</a></li>"
         for file in files
     )
     about = "Figures for a paper, tables as LaTeX and Markdown, and the numbers for other tools."
@@ -257,13 +263,20 @@ def charts_section(analysis: Analysis, kind: str) -> str:
         options = "".join(
             f'<option value="{name}">{text}</option>' for name, text in METRICS.items()
         )
-        choice = f'<p class="choose"><label for="metric">Show</label><select id="metric">{options}</select></p>\n'
+        choice = (
+            '<p class="choose"><label for="metric">Show</label>'
+            f'<select id="metric">{options}</select></p>\n'
+        )
     figures = "\n".join(
-        f'<figure data-chart="{index}"{suite_of(chart)}><figcaption>{escape(chart["title"])}</figcaption></figure>'
+        f'<figure data-chart="{index}"{suite_of(chart)}>'
+        f"<figcaption>{escape(chart['title'])}</figcaption></figure>"
         for index, chart in charts
     )
     wide = " wide" if kind == "profile" else ""
-    return f'<h2>{title}</h2>\n<p class="about">{about}</p>\n{choice}<div class="charts{wide}">\n{figures}\n</div>\n'
+    return (
+        f'<h2>{title}</h2>\n<p class="about">{about}</p>\n{choice}'
+        f'<div class="charts{wide}">\n{figures}\n</div>\n'
+    )
 
 
 def suite_of(chart: Mapping[str, Any]) -> str:
@@ -302,7 +315,7 @@ def list_charts(analysis: Analysis) -> list[dict[str, Any]]:
     return charts
 
 
-def page_data(analysis: Analysis, style: Mapping[str, Look]) -> dict[str, Any]:
+def page_data(analysis: Analysis, style: Mapping[str, LineStyle]) -> dict[str, Any]:
     """What the script draws from. Steps are kept once; curves point to them."""
     grids: dict[tuple[float, ...], int] = {}
 

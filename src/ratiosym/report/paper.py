@@ -12,12 +12,20 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator, NullLocator
 
 from ratiosym.report.analysis import THRESHOLDS, Analysis, Series, SuiteNumbers, TaskNumbers
-from ratiosym.report.figures import _INK, _STYLE, _WIDTH, Look, _PlainLogFormatter, _save, looks
 from ratiosym.report.statistics import Curve, normalise
+from ratiosym.report.style import (
+    INK,
+    STYLE,
+    WIDTH,
+    LineStyle,
+    PlainLogFormatter,
+    add_legend,
+    line_styles,
+    save_figure,
+)
 
 ABLATION_TASKS = ("aerojax-8v8", "jaxnav-11x11x4a")  # of the paper's Figure 3
 SUFFIXES = (".png", ".pdf")
@@ -25,7 +33,7 @@ SUFFIXES = (".png", ".pdf")
 
 def draw_paper(analysis: Analysis, directory: Path) -> list[Path]:
     """All figures of a study, into a directory."""
-    drawn = {"figure3": ratios_figure, "tasks": tasks_figure}
+    drawn = {"figure3": ablation_figure, "tasks": tasks_figure}
     if _compared(analysis):
         drawn = {"figure2": suites_figure, **drawn}
     if analysis.profile:
@@ -45,12 +53,12 @@ def suites_figure(analysis: Analysis, stem: Path) -> Figure:
     """The paper's Figure 2: normalised returns of each suite, and how likely the reference improves
     on the others.
     """
-    suites, style = _compared(analysis), looks(analysis.titles)
+    suites, style = _compared(analysis), line_styles(analysis.titles)
     columns = min(4, len(suites))
     rows = -(-len(suites) // columns)
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(
-            figsize=(min(_WIDTH, 2.4 * columns + 0.4), 1.75 * rows), layout="constrained"
+            figsize=(min(WIDTH, 2.4 * columns + 0.4), 1.75 * rows), layout="constrained"
         )
         axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
         for axis, suite, letter in zip(axes.flat, suites, "abcdefghijklmnop", strict=False):
@@ -65,7 +73,7 @@ def suites_figure(analysis: Analysis, stem: Path) -> Figure:
 
 
 def _draw_improvement(
-    axis: Axes, suite: SuiteNumbers, style: Mapping[str, Look], reference: str
+    axis: Axes, suite: SuiteNumbers, style: Mapping[str, LineStyle], reference: str
 ) -> None:
     """The inset: P(reference > other) and its interval for each of the others, where the curves
     leave room.
@@ -78,10 +86,10 @@ def _draw_improvement(
     boxes = [(*corner, width, height) for corner in corners]
     inset = axis.inset_axes(min(boxes, key=lambda box: _crowd(suite, box)), zorder=6)
     inset.patch.set_alpha(0.85)
-    inset.axvline(0.5, color=_INK, linewidth=0.6, linestyle=(0, (2, 2)))
+    inset.axvline(0.5, color=INK, linewidth=0.6, linestyle=(0, (2, 2)))
     for place, (label, found) in enumerate(suite.improvement.items()):
         if found.has_interval:
-            inset.plot((found.low, found.high), (place, place), **_line(style[label], 1.2))
+            inset.plot((found.low, found.high), (place, place), **style[label].line(1.2))
         inset.plot(found.value, place, "o", color=style[label].colour, markersize=2.5)
     inset.set(xlim=(-0.03, 1.03), ylim=(num - 0.5, -0.5))
     inset.set_yticks(range(num) if is_short else [], titles if is_short else [], fontsize=5)
@@ -113,13 +121,11 @@ def _crowd(suite: SuiteNumbers, box: tuple[float, ...]) -> int:
 
 def tasks_figure(analysis: Analysis, stem: Path) -> Figure:
     """Normalised returns of every task (the paper's Appendix F)."""
-    tasks, style = list(analysis.tasks.values()), looks(analysis.titles)
+    tasks, style = list(analysis.tasks.values()), line_styles(analysis.titles)
     columns = min(5, len(tasks))
     rows = -(-len(tasks) // columns)
-    with matplotlib.rc_context({**_STYLE, "font.size": 6, "axes.labelsize": 6.5}):
-        figure = Figure(
-            figsize=(min(_WIDTH, 2.0 * columns + 0.4), 1.2 * rows), layout="constrained"
-        )
+    with matplotlib.rc_context({**STYLE, "font.size": 6, "axes.labelsize": 6.5}):
+        figure = Figure(figsize=(min(WIDTH, 2.0 * columns + 0.4), 1.2 * rows), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
         for axis, task in zip(axes.flat, tasks, strict=False):
             _draw_curves(axis, normalised(task), style, linewidth=1.0)
@@ -131,14 +137,14 @@ def tasks_figure(analysis: Analysis, stem: Path) -> Figure:
     return figure
 
 
-def ratios_figure(analysis: Analysis, stem: Path) -> Figure:
+def ablation_figure(analysis: Analysis, stem: Path) -> Figure:
     """The paper's Figure 3: returns, largest and smallest ratio; on its two tasks, or on the
     study's first two.
     """
     names = [name for name in ABLATION_TASKS if name in analysis.tasks] or list(analysis.tasks)[:2]
-    style = looks(analysis.titles)
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, 1.9 * len(names)), layout="constrained")
+    style = line_styles(analysis.titles)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, 1.9 * len(names)), layout="constrained")
         axes = figure.subplots(len(names), 3, squeeze=False)
         for row, name in zip(axes, names, strict=True):
             task = analysis.tasks[name]
@@ -152,9 +158,9 @@ def ratios_figure(analysis: Analysis, stem: Path) -> Figure:
                 axis.set_title(f"{name}: {title}", fontsize=8)
                 if title != "returns":
                     axis.set_yscale("log")
-                    axis.yaxis.set_major_formatter(_PlainLogFormatter())
-                    axis.yaxis.set_minor_formatter(_PlainLogFormatter())
-                    axis.axhline(1, color=_INK, linewidth=0.8, zorder=1)
+                    axis.yaxis.set_major_formatter(PlainLogFormatter())
+                    axis.yaxis.set_minor_formatter(PlainLogFormatter())
+                    axis.axhline(1, color=INK, linewidth=0.8, zorder=1)
             row[0].set_ylabel("evaluation return")
         _finish(figure, axes, axes.size, style)
         _save_both(figure, stem)
@@ -163,9 +169,9 @@ def ratios_figure(analysis: Analysis, stem: Path) -> Figure:
 
 def profiles_figure(analysis: Analysis, stem: Path) -> Figure:
     """Performance profiles: the share of runs above each normalised score, over all tasks."""
-    style = looks(analysis.titles)
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH / 2, 2.4), layout="constrained")
+    style = line_styles(analysis.titles)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH / 2, 2.4), layout="constrained")
         axes = figure.subplots(1, 1, squeeze=False)
         curves = {label: Series(THRESHOLDS, curve) for label, curve in analysis.profile.items()}
         _draw_curves(axes[0, 0], curves, style)
@@ -175,7 +181,7 @@ def profiles_figure(analysis: Analysis, stem: Path) -> Figure:
             xlim=(0, 1),
             ylim=(-0.02, 1.02),
         )
-        _legend(figure, style)
+        add_legend(figure, style)
         _save_both(figure, stem)
     return figure
 
@@ -189,14 +195,12 @@ def normalised(task: TaskNumbers) -> dict[str, Series]:
 
 
 def _draw_curves(
-    axis: Axes, curves: Mapping[str, Series], style: Mapping[str, Look], linewidth: float = 1.4
+    axis: Axes, curves: Mapping[str, Series], style: Mapping[str, LineStyle], linewidth: float = 1.4
 ) -> None:
     for label, (steps, curve) in curves.items():
-        axis.plot(steps, curve.value, **_line(style[label], linewidth))
+        axis.plot(steps, curve.value, **style[label].line(linewidth))
         if np.isfinite(curve.low).all():
-            axis.fill_between(
-                steps, curve.low, curve.high, color=style[label].colour, alpha=0.18, linewidth=0
-            )
+            axis.fill_between(steps, curve.low, curve.high, **style[label].band())
 
 
 def _normalised(axis: Axes) -> None:
@@ -204,7 +208,7 @@ def _normalised(axis: Axes) -> None:
 
 
 def _finish(
-    figure: Figure, axes: Any, num: int, style: Mapping[str, Look], label: str | None = None
+    figure: Figure, axes: Any, num: int, style: Mapping[str, LineStyle], label: str | None = None
 ) -> None:
     """Steps on the axes, labels outside, panels that are not needed away, the legend."""
     columns = axes.shape[1]
@@ -219,24 +223,9 @@ def _finish(
     if label:
         for row in axes:
             row[0].set_ylabel(label)
-    _legend(figure, style)
-
-
-def _legend(figure: Figure, style: Mapping[str, Look]) -> None:
-    """One legend above all panels, as in the paper, and the height it takes."""
-    width, height = figure.get_size_inches()
-    widest = 0.6 + 0.062 * max(len(look.title) for look in style.values())  # inches, at 8 points
-    columns = min(len(style), max(1, int(width / widest)))
-    figure.set_size_inches(width, height + 0.17 * -(-len(style) // columns))
-    handles = [Line2D([], [], **_line(look, 1.6)) for look in style.values()]
-    figure.legend(handles=handles, loc="outside upper center", ncols=columns)
-
-
-def _line(look: Look, linewidth: float) -> dict[str, Any]:
-    pattern = (0, look.dashes) if look.dashes else "-"
-    return {"color": look.colour, "linestyle": pattern, "linewidth": linewidth, "label": look.title}
+    add_legend(figure, style)
 
 
 def _save_both(figure: Figure, stem: Path, suffixes: Sequence[str] = SUFFIXES) -> None:
     for suffix in suffixes:
-        _save(figure, stem.with_name(stem.name + suffix))
+        save_figure(figure, stem.with_name(stem.name + suffix))

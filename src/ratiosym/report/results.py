@@ -1,6 +1,5 @@
 """A study read from disk: its plan, its finished runs, and what became of the others."""
 
-import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +92,7 @@ def load(directory: str | os.PathLike[str]) -> StudyResults:
         raise InputError(
             f"None of the {len(absent)} runs in '{directory}' has finished ({absent[0].path}: "
             f"{absent[0].reason}). "
-            f"Go on with: ratiosym study run --out '{directory}'"
+            f"Continue with: ratiosym study run --out '{directory}'"
         )
     return StudyResults(directory, plan, details, tuple(runs), tuple(absent))
 
@@ -145,12 +144,9 @@ def compare(found: RunConfig, planned: RunConfig) -> tuple[str, ...]:
     if wrong:
         described = ", ".join(f"{n} {getattr(found, n)}" for n in wrong)
         raise UnusableError(f"it is another run: its config.json says {described}")
+    own, due = found.to_dict(), planned.to_dict()
     parts = ("objective_parameters", "hyperparameters", "shape")
-    pairs = [
-        (dataclasses.asdict(getattr(found, p)), dataclasses.asdict(getattr(planned, p)))
-        for p in parts
-    ]
-    return tuple(name for own, due in pairs for name in due if own[name] != due[name])
+    return tuple(name for p in parts for name in due[p] if own[p].get(name) != due[p][name])
 
 
 def failure(directory: Path) -> str | None:

@@ -13,10 +13,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ratiosym.errors import InputError
-from ratiosym.report.figures import _INK, _OTHER, _STYLE, _WIDTH, COLOURS, _save
+from ratiosym.objectives import get_objective
+from ratiosym.report.style import INK, OTHER, STYLE, WIDTH, save_figure
 from ratiosym.runs.files import read_json
 
-_PRUNED: dict[str, Any] = {"color": _OTHER, "marker": "x", "markersize": 4, "linestyle": ""}
+_PRUNED: dict[str, Any] = {"color": OTHER, "marker": "x", "markersize": 4, "linestyle": ""}
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def draw_search(directory: str | os.PathLike[str]) -> list[Path]:
     settings = read_json(directory / "search.json")["settings"]
     title, colour = (
         f"{settings['run']['task']} {settings['run']['objective']}",
-        COLOURS[settings["run"]["objective"]],
+        get_objective(settings["run"]["objective"]).colour,
     )
     points = read_trials(directory / "trials.csv", list(settings["space"]))
     if not any(point.is_complete for point in points):
@@ -75,8 +76,8 @@ def values_figure(path: Path, points: Sequence[Point], title: str, colour: str) 
     complete = [p for p in points if p.is_complete]
     pruned = [p for p in points if not p.is_complete]
     numbers, values = np.array([p.trial for p in complete]), np.array([p.value for p in complete])
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, 2.8), layout="constrained")
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
         axis = figure.subplots()
         axis.plot(
             [p.trial for p in pruned],
@@ -89,14 +90,14 @@ def values_figure(path: Path, points: Sequence[Point], title: str, colour: str) 
             numbers,
             np.maximum.accumulate(values),
             where="post",
-            color=_INK,
+            color=INK,
             linewidth=1.2,
             label="best so far",
         )
         axis.set(title=title, xlabel="trial", ylabel="mean return, last 20%")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         figure.legend(loc="outside lower center", ncols=3)
-        _save(figure, path)
+        save_figure(figure, path)
     return figure
 
 
@@ -108,8 +109,8 @@ def hyperparameters_figure(
     """
     num_columns = 4
     num_rows = -(-len(space) // num_columns)
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, 0.4 + 1.7 * num_rows), layout="constrained")
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, 0.4 + 1.7 * num_rows), layout="constrained")
         axes = figure.subplots(num_rows, num_columns, sharey=True, squeeze=False).flatten()
         for axis, (name, choices) in zip(axes, space.items(), strict=False):
             choices = sorted(choices)
@@ -123,7 +124,7 @@ def hyperparameters_figure(
             for i, choice in enumerate(choices):
                 values = [p.value for p in points if p.is_complete and p.params[name] == choice]
                 if values:
-                    axis.hlines(np.median(values), i - 0.35, i + 0.35, color=_INK, linewidth=1.2)
+                    axis.hlines(np.median(values), i - 0.35, i + 0.35, color=INK, linewidth=1.2)
             axis.set(
                 title=name.replace("_", " "),
                 xticks=range(len(choices)),
@@ -135,15 +136,15 @@ def hyperparameters_figure(
             axis.set_axis_off()
         figure.supylabel("mean return, last 20%", fontsize=8.5)
         figure.suptitle(title, fontsize=9)
-        _save(figure, path)
+        save_figure(figure, path)
     return figure
 
 
 def importance_figure(path: Path, importance: dict[str, float], title: str, colour: str) -> Figure:
     """How much each hyperparameter matters by itself."""
     names = sorted(importance, key=lambda name: importance[name])
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, 0.8 + 0.24 * len(names)), layout="constrained")
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, 0.8 + 0.24 * len(names)), layout="constrained")
         axis = figure.subplots()
         bars = axis.barh(
             [name.replace("_", " ") for name in names],
@@ -157,5 +158,5 @@ def importance_figure(path: Path, importance: dict[str, float], title: str, colo
             xlim=(0, 1.12 * max(importance.values())),
         )
         axis.grid(axis="y", visible=False)
-        _save(figure, path)
+        save_figure(figure, path)
     return figure

@@ -59,8 +59,7 @@ def min_max(values: Iterable[Float[np.ndarray, "..."]]) -> tuple[float, float]:
 def normalise(values: Float[np.ndarray, "*b"], low: float, high: float) -> Float[np.ndarray, "*b"]:
     """Min-max normalised scores, in [0, 1].
 
-    z = (x − low) / (high − low)                                                (Gorsane et al.
-    2022)
+    z = (x − low) / (high − low)                                       (Gorsane et al. 2022)
 
     Where all values of a task are equal, nobody has learned anything: 0 (Decision 59).
     """
@@ -74,8 +73,7 @@ def iqm(scores: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b"]:
     """The interquartile mean over the last axis: the mean without the lowest and the highest
     quarter.
 
-    IQM = 1 / (n − 2k) · Σ_{i=k+1}^{n−k} x_(i),  k = ⌊n / 4⌋                     (Agarwal et al.
-    2021)
+    IQM = 1 / (n − 2k) · Σ_{i=k+1}^{n−k} x_(i),  k = ⌊n / 4⌋           (Agarwal et al. 2021)
     """
     n = scores.shape[-1]
     k = n // 4
@@ -124,8 +122,8 @@ def probability_of_improvement(
 ) -> Estimate:
     """How likely a run of X is better than a run of Y on a task drawn at random.
 
-    P(X > Y) = 1/M Σ_m 1/(N K) Σ_{i,j} S(x_{m,i}, y_{m,j}),  S = 1, 1/2, 0 for >, =, <      (Agarwal
-    et al. 2021)
+    P(X > Y) = 1/M Σ_m 1/(N K) Σ_{i,j} S(x_{m,i}, y_{m,j}),            (Agarwal et al. 2021)
+    S = 1, 1/2, 0 for >, =, <
 
     Both algorithms' runs are drawn again, each by itself.
     """
@@ -152,8 +150,7 @@ def performance_profile(
 ) -> Curve:
     """The share of runs with a score above each threshold, and its stratified bootstrap interval.
 
-    F(τ) = 1/M Σ_m 1/N_m Σ_n 1[x_{m,n} > τ]                                     (Agarwal et al.
-    2021)
+    F(τ) = 1/M Σ_m 1/N_m Σ_n 1[x_{m,n} > τ]                            (Agarwal et al. 2021)
     """
     above = {task: (x[:, None] > thresholds).astype(float) for task, x in scores.items()}
     return mean_curve(above, rng, num_resamples)
