@@ -10,6 +10,7 @@ from ratiosym.experiments.settings import shipped_settings
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape
 from ratiosym.objectives import OBJECTIVES, get_objective
 from ratiosym.plain import read_value, to_plain, unknown_name
+from ratiosym.references import canonical_reference
 from ratiosym.runs import files
 
 PARTS: dict[str, type] = {"hyperparameters": Hyperparameters, "shape": RunShape}
@@ -96,6 +97,9 @@ def change(config: RunConfig, **options: Any) -> RunConfig:
     }
     is_same = objective == get_objective(config.objective)
     kept = config.objective_parameters if is_same else {}
+    for part in ("objective", "network"):  # found again from any working directory
+        if part in options:
+            options[part] = canonical_reference(options[part])
     own = {f.name for f in dataclasses.fields(RunConfig)} - {"task", "objective_parameters", *PARTS}
     homes = {f.name: part for part, kind in PARTS.items() for f in dataclasses.fields(kind)}
     changes: dict[str, dict[str, Any]] = {part: {} for part in (*PARTS, "run", "objective")}
