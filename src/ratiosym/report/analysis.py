@@ -57,7 +57,7 @@ class SuiteNumbers:
         return max(self.scores, key=lambda label: self.scores[label].value) if self.scores else None
 
     def is_best(self, label: str) -> bool:
-        """Whether a score equals the highest one, as far as the table shows it (Decision 62)."""
+        """Whether a score equals the highest one, in the two digits the table shows."""
         return self.best is not None and shown(self.scores[label].value) == shown(
             self.scores[self.best].value
         )
@@ -128,7 +128,7 @@ def analyse(results: StudyResults, seed: int = 0) -> Analysis:
 
 
 def find_reference(results: StudyResults) -> str:
-    """MARS if the study has it, else the plan's first algorithm (Decision 64)."""
+    """MARS if the study has it, else the plan's first algorithm."""
     algorithms = results.plan.algorithms
     named = [a.label for a in algorithms if a.label == "mars"] + [
         a.label for a in algorithms if a.objective == "mars"
@@ -192,7 +192,9 @@ def ratio_series(
     """The largest (or smallest) ratio over training: extremes in stretches of training, geometric
     mean over runs.
 
-    Ratios are told apart from 1e-12 to 1e12, as in ``figures.ratios_figure``. Decision 63.
+    Training is cut into at most ``MOST_POINTS`` stretches and the extreme of each is kept, so that
+    single spikes stay visible. Ratios are told apart from 1e-12 to 1e12, as in
+    ``figures.ratios_figure``.
     """
     num = min(MOST_POINTS, *((run.training["steps"] <= end).sum() for run in runs))
     if num == 0:
@@ -226,9 +228,8 @@ def suite_numbers(
     labels = [
         a.label for a in results.plan.algorithms if any(a.label in task.absolute for task in tasks)
     ]
-    shared = [
-        task for task in tasks if all(label in task.absolute for label in labels)
-    ]  # Decision 60
+    # An average over tasks that one algorithm lacks would compare different things.
+    shared = [task for task in tasks if all(label in task.absolute for label in labels)]
     title = "All tasks" if name == ALL else suite_of(name).title
     if not shared:
         return SuiteNumbers(name, title, (), {}, {}, {})

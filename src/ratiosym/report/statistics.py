@@ -17,7 +17,7 @@ from jaxtyping import Float
 Scores = Mapping[str, Float[np.ndarray, "runs"]]
 Rows = Mapping[str, Float[np.ndarray, "runs N"]]
 
-RESAMPLES = 10_000  # Decision 61
+RESAMPLES = 10_000  # two digits of an interval's ends are then stable between seeds
 CURVE_RESAMPLES = 2_000  # for each point of a curve
 LEVEL = 0.95
 FEWEST_RUNS = 2  # for any interval: one run says nothing about the next
@@ -61,7 +61,7 @@ def normalise(values: Float[np.ndarray, "*b"], low: float, high: float) -> Float
 
     z = (x − low) / (high − low)                                       (Gorsane et al. 2022)
 
-    Where all values of a task are equal, nobody has learned anything: 0 (Decision 59).
+    Where all values of a task are equal, nobody has learned anything: 0.
     """
     return (values - low) / (high - low) if high > low else np.zeros_like(values)
 
