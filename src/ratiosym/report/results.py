@@ -69,7 +69,7 @@ class StudyResults:
 def load(directory: str | os.PathLike[str]) -> StudyResults:
     """A study's directory. InputError if it is none, or if no run has finished.
 
-    Runs that have not finished take no part, since only finished ones have an absolute metric. They are named.
+    Only finished runs have an absolute metric, so only they take part; the others are named.
     """
     directory = Path(directory)
     plan = read_study(directory)
