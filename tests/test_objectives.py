@@ -425,7 +425,7 @@ def test_bounds_may_be_mapped_over():
 )
 def test_value_out_of_range_is_refused(name, parameters):
     wrong, value = next(iter(parameters.items()))
-    message = rf"'{name}': {wrong} is .*; it must be a finite number above \d.* for example \d"
+    message = rf"'{name}': `{wrong}` is .*; it must be a finite number above \d.* for example \d"
     with pytest.raises(InputError, match=message) as e:
         OBJECTIVES[name].bounds(**parameters)
     assert f"{wrong} is {value!r};" in str(e.value)
@@ -442,7 +442,7 @@ def test_limits_differ_where_the_targets_do():
 
 
 def test_only_the_wrong_parameter_is_named():
-    message = r"'mappo' has no parameter 'b_upper'\. It takes: epsilon=0\.2\."
+    message = r"'mappo' has no parameter `b_upper`\. It takes: `epsilon` \(0\.2\)\."
     with pytest.raises(InputError, match=message):
         OBJECTIVES["mappo"].bounds(b_upper=2.0)
 

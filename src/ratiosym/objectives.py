@@ -202,7 +202,7 @@ class Parameter:
         if not (is_finite and self.low + NEAREST <= value <= self.high - NEAREST):
             below = "" if self.high == math.inf else f" and below {self.high:g}"
             raise InputError(
-                f"{self.name} is {value!r}; it must be a finite number above {self.low:g}{below} "
+                f"`{self.name}` is {value!r}; it must be a finite number above {self.low:g}{below} "
                 f"(by at least {NEAREST}), for example {self.default:g}."
             )
 
@@ -236,7 +236,7 @@ class Objective:
         for name in given:
             if name not in known:
                 raise InputError(
-                    f"Objective '{self.name}' has no parameter '{name}'. It takes: {_call(known)}."
+                    f"Objective '{self.name}' has no parameter `{name}`. It takes: {_call(known)}."
                 )
         values = {**known, **given}
         for parameter in self.parameters:
@@ -252,7 +252,7 @@ class Objective:
 
 
 def _call(parameters: Mapping[str, float]) -> str:
-    return ", ".join(f"{name}={value:g}" for name, value in parameters.items()) or "none"
+    return ", ".join(f"`{name}` ({value:g})" for name, value in parameters.items()) or "none"
 
 
 # Appendix D.3.2. Asymmetric MAPPO and MASPO search the same targets as MARS, one for one: 1 −

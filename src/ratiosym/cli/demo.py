@@ -1,23 +1,16 @@
-"""The demonstration: MARS and MAPPO on one task and one budget, a table, pictures and a film."""
+"""``ratiosym demo``: MARS and MAPPO on one task and one budget, a table, pictures and a film."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
-from rich.table import Table
-
-from ratiosym.cli.display import console, watch
+from ratiosym.cli.arguments import Arg, Command
 from ratiosym.errors import InputError
-from ratiosym.experiments.presets import configure
-from ratiosym.report.film import draw_film
-from ratiosym.report.runs import draw_runs
-from ratiosym.runs import files
-from ratiosym.runs.directory import read_config, run_directories
-from ratiosym.runs.episodes import find_cast
-from ratiosym.runs.loop import resume, start
 
-# Equal for both, picked with MARS on another task so that minutes show something: no comparison
-# (Decision 20).
-SETTINGS = {
+# Equal for both objectives, and chosen with MARS on another task so that minutes show something:
+# the demo shows that both learn and is no comparison (docs/decisions.md, Decision 20).
+SETTINGS: dict[str, Any] = {
     "num_envs": 32,
     "rollout_length": 64,
     "actor_learning_rate": 1e-3,
@@ -26,26 +19,67 @@ SETTINGS = {
 }
 
 
-def run_demo(out: Path, task: str, steps: int) -> None:
-    """Train both, draw, compare."""
-    summaries = {}
-    for objective in ("mars", "mappo"):
-        directory = out / objective
-        config = configure(task, "cpu", objective=objective, steps=steps, **SETTINGS)
-        if run_directories(directory) and read_config(directory) != config:
-            raise InputError(
-                f"'{directory}' holds a run with other settings. Choose another --out; nothing was "
-                f"changed."
-            )
-        if (directory / "summary.json").exists():
-            console.print(f"{objective} has been trained before: {directory}")
-        else:
-            with watch(directory) as on_progress:
-                if run_directories(directory):
-                    resume(directory, on_progress=on_progress)
-                else:
-                    start(config, directory, 1, on_progress)
-        summaries[objective] = files.read_json(directory / "summary.json")
+@dataclass(frozen=True)
+class Demo(Command):
+    """Watch MARS and MAPPO learn a task, in a few minutes.
+
+    Both get the same budget and settings; a table, learning curves and a film of the trained team
+    follow.
+    """
+
+    out: Annotated[Path, Arg("DIR")] = Path("demo")
+    """The directory for runs and pictures. A demo that is there already is resumed, or shown again
+    if it has finished."""
+    task: Annotated[str, Arg("TASK")] = "connector-5x5x3a"
+    """What to learn."""
+    steps: int = 400_000
+    """Environment steps for each of the two objectives."""
+
+    def run(self) -> None:
+        """Train both, draw, compare."""
+        from ratiosym.learning.devices import start_jax
+
+        start_jax()
+        summaries = {
+            objective: train(self.out / objective, self.task, objective, self.steps)
+            for objective in ("mars", "mappo")
+        }
+        show_comparison(self.task, summaries)
+        draw(self.out)
+
+
+def train(directory: Path, task: str, objective: str, steps: int) -> dict[str, Any]:
+    """The summary of a run, which is trained, resumed or only read."""
+    from ratiosym.cli.display import console, show_progress
+    from ratiosym.experiments.presets import configure
+    from ratiosym.runs import files
+    from ratiosym.runs.directory import read_config, run_directories
+    from ratiosym.runs.loop import resume, start
+
+    config = configure(task, "cpu", objective=objective, steps=steps, **SETTINGS)
+    is_begun = bool(run_directories(directory))
+    if is_begun and read_config(directory) != config:
+        raise InputError(
+            f"'{directory}' holds a run with other settings. Choose another `out`; nothing was "
+            f"changed."
+        )
+    if (directory / "summary.json").exists():
+        console.print(f"{objective} was trained before: {directory}")
+    else:
+        with show_progress(directory) as on_progress:
+            if is_begun:
+                resume(directory, on_progress=on_progress)
+            else:
+                start(config, directory, 1, on_progress)
+    return files.read_json(directory / "summary.json")
+
+
+def show_comparison(task: str, summaries: dict[str, dict[str, Any]]) -> None:
+    """Both runs in a table."""
+    from rich.table import Table
+
+    from ratiosym.cli.display import console
+
     table = Table(title=f"{task}, one seed each, equal budget and settings", title_justify="left")
     for column in (
         "objective",
@@ -69,9 +103,18 @@ def run_demo(out: Path, task: str, steps: int) -> None:
         )
     console.print(table)
     console.print(
-        "Mean episode returns. One seed, and settings nobody tuned: it shows that both learn, not "
-        "which is better."
+        "Mean episode returns. One seed each, and settings that nobody tuned: this shows that both "
+        "learn, not which is better."
     )
+
+
+def draw(out: Path) -> None:
+    """Curves of both runs, and a film of the trained team."""
+    from ratiosym.cli.display import console
+    from ratiosym.report.film import draw_film
+    from ratiosym.report.runs import draw_runs
+    from ratiosym.runs.episodes import find_cast
+
     for path in draw_runs([out / "mars", out / "mappo"], out / "curves.png"):
         console.print(f"Picture: {path}", soft_wrap=True)
     cast = find_cast(str(out / "mars"))

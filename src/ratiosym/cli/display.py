@@ -1,25 +1,27 @@
-"""What the user sees: the progress bar, tables, the doctor's findings."""
+"""What commands show: progress bars and tables. Importing this does not import JAX."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from statistics import mean
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
-from rich.text import Text
 
-from ratiosym.envs.teams import Team
-from ratiosym.learning.evaluate import Episodes
-from ratiosym.learning.train import NonFiniteLoss
-from ratiosym.runs.directory import Run
-from ratiosym.runs.loop import Progress, describe
+from ratiosym.errors import InputError
+
+if TYPE_CHECKING:
+    from ratiosym.envs.teams import Team
+    from ratiosym.learning.evaluate import Episodes
+    from ratiosym.runs.directory import Run
+    from ratiosym.runs.loop import Progress
 
 console = Console(highlight=False, markup=False)  # brackets in paths and extras are brackets
 
@@ -38,36 +40,49 @@ def make_bar() -> Bar:
 
 
 @contextmanager
-def watch(directory: Path) -> Iterator[Callable[[Progress], None]]:
-    """A progress bar on a terminal, a line an evaluation elsewhere; and how to go on after an
-    interruption.
+def show_progress(directory: Path) -> "Iterator[Callable[[Progress], None]]":
+    """On a terminal a progress bar, elsewhere one line per evaluation. After an interruption, the
+    command that resumes.
     """
+    from ratiosym.learning.train import NonFiniteLoss
+    from ratiosym.runs.directory import run_directories
+
     bar = make_bar()
-    view = _View(bar)
+    view = _RunView(bar)
+    again = f"ratiosym train --resume {quote(str(directory))}"
     try:
         with bar:
             yield view.show
     except KeyboardInterrupt:
-        console.print(f"Interrupted. Go on with: ratiosym train --resume {directory}")
+        if run_directories(directory):
+            console.print(f"Interrupted. Resume with: {again}", soft_wrap=True)
+        else:
+            console.print("Interrupted before the run had started; nothing was written.")
         raise
     except NonFiniteLoss as error:
-        error.args = (f"{error.args[0]} The last good checkpoint is kept in '{directory}'.",)
+        raise InputError(f"{error} The last good checkpoint is in '{directory}'.") from None
+    except BrokenPipeError:
         raise
+    except OSError as error:
+        raise InputError(
+            f"'{error.filename or directory}' cannot be read or written "
+            f"({error.strerror or error}). The last good checkpoint is safe; once this is put "
+            f"right, resume with: {again}"
+        ) from None
 
 
-class _View:
-    """What the bar shows of a run: return, steps a second, time left."""
+class _RunView:
+    """What the bar shows of a run: return, steps per second, time left."""
 
     def __init__(self, bar: Bar) -> None:
         self.bar = bar
         self.row = bar.add_task("starting", total=None, state="")
         self.mean_return = float("nan")
-        self.clock: tuple[float, int] | None = (
-            None  # when and where the first update after compiling ended
-        )
+        # when and where the first update after compiling ended
+        self.clock: tuple[float, int] | None = None
 
-    def show(self, progress: Progress) -> None:
-        """Take in what happened."""
+    def show(self, progress: "Progress") -> None:
+        """Show the latest state of the run."""
         config = progress.config
         now = monotonic()
         if progress.evaluations:
@@ -92,7 +107,7 @@ class _View:
                 soft_wrap=True,
             )
 
-    def state(self, progress: Progress, now: float, total: int) -> str:
+    def state(self, progress: "Progress", now: float, total: int) -> str:
         """Return, speed and time left in a few words."""
         words = [] if self.mean_return != self.mean_return else [f"return {self.mean_return:.2f}"]
         if self.clock is None:
@@ -107,8 +122,8 @@ class _View:
         )
 
 
-def show_summaries(runs: Sequence[Run]) -> None:
-    """What came out of each run."""
+def show_summaries(runs: "Sequence[Run]") -> None:
+    """The outcome of each run."""
     table = Table(title=f"{runs[0].config.task} {runs[0].config.objective}", title_justify="left")
     for column in ("seed", "before", "after", "best", "absolute", "steps", "steps/s"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -127,17 +142,19 @@ def show_summaries(runs: Sequence[Run]) -> None:
         )
     console.print(table)
     console.print(
-        "Mean returns of evaluation episodes. The absolute metric takes the best parameters "
-        "through "
-        f"{runs[0].summary['absolute_metric']['episodes']} fresh episodes (± standard error)."
+        f"Mean returns of evaluation episodes. The absolute metric is the mean over "
+        f"{runs[0].summary['absolute_metric']['episodes']} fresh episodes with the best parameters "
+        f"(± standard error)."
     )
     for run in runs:
-        console.print(f"Kept in {run.directory}", soft_wrap=True)
+        console.print(f"Directory: {run.directory}", soft_wrap=True)
 
 
-def show_episodes(directory: Path, episodes: Episodes) -> None:
+def show_episodes(title: str, episodes: "Episodes") -> None:
     """The numbers of an evaluation."""
-    table = Table(title=f"{directory}", title_justify="left", show_header=False)
+    from ratiosym.runs.loop import describe
+
+    table = Table(title=title, title_justify="left", show_header=False)
     for name, value in describe(episodes).items():
         table.add_row(
             name.replace("_", " "), f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
@@ -146,9 +163,11 @@ def show_episodes(directory: Path, episodes: Episodes) -> None:
 
 
 def show_baselines(
-    task: str, played: dict[str, tuple[Team, Episodes]], references: dict[str, float]
+    task: str, played: "dict[str, tuple[Team, Episodes]]", references: dict[str, float]
 ) -> None:
-    """Scripted teams side by side: returns, what is known of them, metrics."""
+    """Scripted teams side by side: returns, reference values, metrics."""
+    from ratiosym.runs.loop import describe
+
     rows = {name: describe(episodes) for name, (_, episodes) in played.items()}
     num_episodes = next(iter(rows.values()))["episodes"]
     table = Table(
@@ -175,16 +194,14 @@ def show_baselines(
 
 
 def show_tasks(rows: list[dict[str, Any]], missing: list[str], as_json: bool) -> None:
-    """The table of tasks; those whose library is missing have no sizes, and a line says what to
-    install.
-    """
+    """The table of tasks, and what to install for those whose library is missing."""
     if as_json:
         print(json.dumps(rows, indent=2))
         return
     table = Table(
         title=f"{len(rows)} tasks", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
     )
-    for name in ("task", "suite", "agents", "actions", "sees", "state", "steps"):
+    for name in ("task", "suite", "agents", "actions", "obs", "state", "steps"):
         table.add_column(
             name, justify="left" if name in ("task", "suite", "actions") else "right", no_wrap=True
         )
@@ -199,16 +216,6 @@ def show_tasks(rows: list[dict[str, Any]], missing: list[str], as_json: bool) ->
     for line in missing:
         console.print(line, soft_wrap=True)
     console.print(
-        "Sees: numbers each agent observes. State: numbers the critic sees. Steps: the longest "
-        "episode."
+        "obs: numbers per agent. state: numbers that the critic observes. steps: the "
+        "time limit of an episode."
     )
-
-
-def show_checks(checks: list[tuple[str, bool | None, str]]) -> bool:
-    """The doctor's findings; whether all that must be well is well."""
-    signs = {True: Text("ok", "green"), False: Text("wrong", "red"), None: Text("absent", "yellow")}
-    table = Table(show_header=False, box=None)
-    for name, is_well, detail in checks:
-        table.add_row(signs[is_well], name, detail)
-    console.print(table)
-    return all(is_well is not False for _, is_well, _ in checks)

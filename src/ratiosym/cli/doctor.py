@@ -1,33 +1,75 @@
-"""Is this installation well: versions, devices, the lock, optional parts."""
+"""``ratiosym doctor``: versions, devices, the lock, optional parts."""
 
 import importlib.metadata
 import platform
 import re
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from ratiosym.machine import processor_name
-from ratiosym.runs.provenance import commit, versions
+from ratiosym.cli.arguments import Command
 
-Check = tuple[str, bool | None, str]  # name, well or not or absent, detail
+Check = tuple[str, bool | None, str]  # name; right, wrong, or neither; detail
 
 OPTIONAL = {
     "jaxmarl": "SMAX, MPE and JaxNav tasks: pip install 'ratiosym[jaxmarl]'",
     "jumanji": "RWARE, Connector and Search and Rescue tasks: pip install 'ratiosym[jumanji]'",
-    "pettingzoo": "environments as PettingZoo knows them: pip install 'ratiosym[pettingzoo]'",
-    "ray": "study and tune --executor ray: pip install 'ratiosym[cluster]'",
-    "psycopg": "tune --storage postgresql://...: pip install 'ratiosym[cluster]'",
-    "wandb": "train --track wandb: pip install 'ratiosym[wandb]'",
+    "pettingzoo": "our environments for PettingZoo: pip install 'ratiosym[pettingzoo]'",
+    "ray": "study and tune with --executor ray: pip install 'ratiosym[cluster]'",
+    "psycopg": "tune with --storage postgresql://...: pip install 'ratiosym[cluster]'",
+    "wandb": "train with --track wandb: pip install 'ratiosym[wandb]'",
 }
+ACCELERATORS = ("jax-cuda", "jax_cuda", "libtpu", "jax-rocm", "jax_rocm", "jax-metal")
+
+
+@dataclass(frozen=True)
+class Doctor(Command):
+    """Check the installation: versions, devices, optional parts.
+
+    'ok' is as it should be, '-' is not there and need not be, 'wrong' needs your attention (exit
+    code 1).
+    """
+
+    def run(self) -> None:
+        """Examine the installation."""
+        from ratiosym.learning.devices import start_jax
+
+        start_jax()
+        if not show_checks(examine()):
+            raise SystemExit(1)
 
 
 def examine() -> list[Check]:
     """All findings."""
-    return [*check_versions(), check_devices(), check_lock(), *check_optional()]
+    return [
+        *check_versions(),
+        check_devices(),
+        check_accelerator(),
+        check_lock(),
+        *check_optional(),
+    ]
+
+
+def show_checks(checks: list[Check]) -> bool:
+    """Print the findings; whether nothing is wrong."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from ratiosym.cli.display import console
+
+    signs = {True: Text("ok", "green"), False: Text("wrong", "red"), None: Text("-", "yellow")}
+    table = Table(show_header=False, box=None)
+    for name, is_right, detail in checks:
+        table.add_row(signs[is_right], name, detail)
+    console.print(table)
+    return all(is_right is not False for _, is_right, _ in checks)
 
 
 def check_versions() -> list[Check]:
     """What numbers depend on."""
+    from ratiosym.machine import processor_name
+    from ratiosym.runs.provenance import commit, versions
+
     found: list[Check] = [("python", True, f"{platform.python_version()}, {processor_name()}")]
     for name, number in versions().items():
         if name not in ("python", *OPTIONAL) and number is not None:
@@ -48,11 +90,29 @@ def check_devices() -> Check:
     return "devices", all(s == 6.0 for s in sums), detail
 
 
+def check_accelerator() -> Check:
+    """Whether JAX computes on an accelerator, or could."""
+    import jax
+
+    backend = jax.default_backend()
+    if backend != "cpu":
+        return "accelerator", True, f"JAX computes on {backend}"
+    plugins = sorted(
+        name
+        for distribution in importlib.metadata.distributions()
+        if (name := distribution.metadata["Name"] or "").startswith(ACCELERATORS)
+    )
+    if plugins:
+        return "accelerator", None, f"{', '.join(plugins)} installed, but JAX finds no such device"
+    return "accelerator", None, "none: JAX is installed for the CPU alone (jaxlib has no plugin)"
+
+
 def check_lock() -> Check:
-    """Whether what is installed is what the lock names."""
+    """Whether the installed packages are those that the lock pins."""
     lock = Path(__file__).parents[3] / "requirements.lock"
     if not lock.exists():
-        return "lock", None, "no requirements.lock here: this is not a source tree"
+        detail = "does not apply to an installed package; a source tree pins versions in one"
+        return "lock", None, detail
     different = []
     pinned: dict[str, set[str]] = {}
     for name, number in re.findall(r"^([\w.-]+)==([^\s;]+)", lock.read_text(), re.MULTILINE):
@@ -65,7 +125,7 @@ def check_lock() -> Check:
         if found not in numbers:
             different.append(f"{name} {found} instead of {' or '.join(sorted(numbers))}")
     if different:
-        return "lock", False, "; ".join(different) + ". 'make install' brings them back."
+        return "lock", False, "; ".join(different) + ". 'make install' installs the pinned ones."
     return "lock", True, f"{len(pinned)} packages as pinned in requirements.lock"
 
 

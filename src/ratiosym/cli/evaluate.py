@@ -1,0 +1,39 @@
+"""``ratiosym evaluate``: fresh episodes with a trained policy."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from ratiosym.cli.arguments import MAX_SEED, Arg, Command
+
+
+@dataclass(frozen=True)
+class Evaluate(Command):
+    """Evaluate a trained policy on fresh episodes.
+
+    examples:
+      ratiosym evaluate runs/first --episodes 320
+      ratiosym evaluate runs/paxmen --task paxmen-4a-heldout    unseen layouts
+      ratiosym evaluate runs/aerojax --task aerojax-2v2-l4      strong opponents
+    """
+
+    directory: Annotated[Path, Arg("DIR", is_positional=True)]
+    """The directory of a run."""
+    num_episodes: Annotated[int, Arg("N", flag="--episodes")] = 320
+    """The number of episodes; the paper's absolute metric takes 320."""
+    which: Literal["best", "last"] = "best"
+    """The parameters of the best evaluation, or the newest ones."""
+    task: Annotated[str | None, Arg("TASK")] = None
+    """Another task than the one it was trained on, with the same sizes."""
+    seed: Annotated[int, Arg(low=0, high=MAX_SEED)] = 0
+    """The seed of the episodes."""
+
+    def run(self) -> None:
+        """Evaluate and show it."""
+        from ratiosym.cli.display import show_episodes
+        from ratiosym.learning.devices import start_jax
+        from ratiosym.runs.trained import evaluate
+
+        start_jax()
+        episodes = evaluate(self.directory, self.num_episodes, self.which, self.seed, self.task)
+        show_episodes(str(self.directory), episodes)

@@ -1,0 +1,43 @@
+"""``ratiosym render``: a film of one episode."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from ratiosym.cli.arguments import MAX_SEED, Arg, Command
+
+
+@dataclass(frozen=True)
+class Render(Command):
+    """Make a film of one episode.
+
+    examples:
+      ratiosym render runs/first --out first.gif                   a trained team
+      ratiosym render paxmen-4a --team oracle --out oracle.gif     a scripted team
+      ratiosym render runs/aerojax --out fight.acmi                for Tacview
+    """
+
+    what: Annotated[str, Arg("DIR|TASK", is_positional=True)]
+    """The directory of a run, or a task for a scripted team."""
+    team: Annotated[str | None, Arg("NAME")] = None
+    """The scripted team; 'ratiosym baselines TASK' lists them (default: random)."""
+    which: Literal["best", "last"] = "best"
+    """The parameters of a run's best evaluation, or the newest ones."""
+    task: Annotated[str | None, Arg("TASK")] = None
+    """For a trained team: another task than its own, with the same sizes."""
+    seed: Annotated[int, Arg(low=0, high=MAX_SEED)] = 0
+    """The seed of the episode."""
+    out: Annotated[Path, Arg("FILE")] = Path("episode.gif")
+    """The film: .gif, or for AeroJAX also .acmi, which Tacview shows in three dimensions."""
+
+    def run(self) -> None:
+        """Play and draw."""
+        from ratiosym.learning.devices import start_jax
+        from ratiosym.report.film import check_film, draw_film
+        from ratiosym.runs.episodes import find_cast
+
+        start_jax()
+        cast = find_cast(self.what, self.team, self.which, self.task)
+        check_film(cast.plain, self.out)
+        draw_film(cast.plain, cast.record(self.seed), self.out, cast.title)
+        print(self.out)

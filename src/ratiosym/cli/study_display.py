@@ -1,0 +1,210 @@
+"""What ``ratiosym study`` and ``ratiosym report`` show."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from ratiosym.cli.display import console
+from ratiosym.cli.text import printable
+from ratiosym.experiments.study import STATES, RunState, Standing
+from ratiosym.report.analysis import Analysis
+from ratiosym.report.tables import Cell, scores_table
+
+
+@contextmanager
+def show_study_progress(directory: Path) -> Iterator[Callable[[Standing], None]]:
+    """On a terminal a bar and one line per running run, elsewhere one line per finished run. After
+    an interruption, how to resume.
+    """
+    live = (
+        Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+    )
+    view = _StudyView(live)
+    try:
+        if live is None:
+            yield view.show
+        else:
+            with live:
+                yield view.show
+    except KeyboardInterrupt:
+        again = f"ratiosym study run --out {quote(str(directory))}"
+        console.print(f"Interrupted; all workers have ended. Resume with: {again}", soft_wrap=True)
+        raise
+
+
+class _StudyView:
+    """What is shown while a study runs."""
+
+    def __init__(self, live: Live | None) -> None:
+        self.live = live
+        self.told: set[Path] | None = None  # runs that were over when last shown
+
+    def show(self, standing: Standing) -> None:
+        """Show the status of the study."""
+        over = {s.run.path: s for s in standing.runs if s.state in ("done", "failed")}
+        if self.told is None:
+            self.told = set(over)
+            if self.live is None:
+                console.print(summary(standing), soft_wrap=True)
+        for path, state in over.items():
+            if path not in self.told and (self.live is None or state.state == "failed"):
+                count = f"{len(over)} of {len(standing.runs)}, {time_left(standing)}"
+                console.print(f"{state.state:7} {describe(state)}  ({count})", soft_wrap=True)
+        self.told |= set(over)
+        if self.live is not None:
+            self.live.update(self.picture(standing), refresh=True)
+
+    def picture(self, standing: Standing) -> Group:
+        """The bar, and one line per running run."""
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(
+            Text(standing.plan.name, "bold"),
+            ProgressBar(standing.total_steps, standing.steps, width=24),
+            f"{standing.steps / standing.total_steps:.0%}  {summary(standing)}",
+        )
+        lines = Table.grid(padding=(0, 2))
+        for state in standing.of("running"):
+            lines.add_row(
+                f"  {run_name(state)}", f"{state.steps / state.run.steps:.0%}", *numbers(state)
+            )
+        return Group(bar, lines)
+
+
+def run_name(state: RunState) -> str:
+    """A run in words."""
+    return f"{state.run.task} {state.run.label} seed {state.run.seed}"
+
+
+def numbers(state: RunState) -> list[str]:
+    """Return and speed, as far as they are known."""
+    words = [] if state.mean_return is None else [f"return {state.mean_return:.2f}"]
+    if state.state == "running":
+        speed = state.steps_per_second
+        words.append("compiling ..." if speed is None else f"{speed:,.0f} steps/s")
+    return words
+
+
+def describe(state: RunState) -> str:
+    """A run in one line."""
+    if state.state == "failed":
+        return f"{run_name(state)}: {printable(state.error)}"
+    return "  ".join([run_name(state), *numbers(state)])
+
+
+def summary(standing: Standing) -> str:
+    """How many runs are in which state, and the time left."""
+    counts = [f"{len(standing.of(state))} {state}" for state in STATES if standing.of(state)]
+    return f"{', '.join(counts)} of {len(standing.runs)} runs; {time_left(standing)}"
+
+
+def time_left(standing: Standing) -> str:
+    """The estimate in words."""
+    seconds = standing.seconds_left()
+    if seconds is None:
+        return "time left unknown"
+    if seconds == 0:
+        return "nothing left to do"
+    minutes = round(seconds / 60)
+    if minutes < 2:
+        return "less than two minutes left"
+    days, hours = minutes // 1440, minutes // 60
+    words = (
+        f"{days} days"
+        if days > 2
+        else f"{hours}:{minutes % 60:02d} hours"
+        if hours
+        else f"{minutes} minutes"
+    )
+    return f"about {words} left"
+
+
+def show_status(standing: Standing, directory: Path) -> None:
+    """The status of a study."""
+    plan = standing.plan
+    console.print(f"{plan.name}: {plan.about}" if plan.about else plan.name, soft_wrap=True)
+    labels = [a.label for a in plan.algorithms]
+    table = Table(title=f"runs done of {len(plan.seeds)}", title_justify="left")
+    table.add_column("task", no_wrap=True)
+    for label in labels:
+        table.add_column(label, justify="right")
+    for task in plan.tasks:
+        done = {
+            label: sum(s.run.task == task and s.run.label == label for s in standing.of("done"))
+            for label in labels
+        }
+        table.add_row(task, *(str(done[label]) for label in labels))
+    console.print(table)
+    for state in standing.of("running"):
+        line = "  ".join([run_name(state), f"{state.steps / state.run.steps:.0%}", *numbers(state)])
+        console.print(f"running  {line}", soft_wrap=True)
+    show_failures(standing, directory)
+    console.print(
+        f"{standing.steps / standing.total_steps:.0%} of all steps: {summary(standing)}",
+        soft_wrap=True,
+    )
+    left = len(standing.of("interrupted")) + len(standing.of("missing"))
+    if left and not standing.of("running"):
+        again = f"ratiosym study run --out {quote(str(directory))}"
+        console.print(f"Resume with: {again}", soft_wrap=True)
+
+
+def show_failures(standing: Standing, directory: Path) -> None:
+    """Failed runs, and where their errors are."""
+    for state in standing.of("failed"):
+        line = f"failed   {describe(state)} ({directory / state.run.path / 'failure.txt'})"
+        console.print(line, soft_wrap=True)
+
+
+def show_end(standing: Standing, directory: Path) -> None:
+    """The outcome of a study."""
+    show_failures(standing, directory)
+    console.print(f"{summary(standing)}. Directory: {directory}", soft_wrap=True)
+    if standing.of("failed"):
+        again = f"ratiosym study run --out {quote(str(directory))} --retry-failed"
+        console.print(f"Retry the failed runs with: {again}", soft_wrap=True)
+
+
+def show_report(analysis: Analysis, files: list[Path]) -> None:
+    """Table 1 in the terminal, what a reader should know, and where everything is."""
+
+    def text(cell: Cell) -> Text:
+        between = " " if len(scores.columns) <= 3 else "\n"
+        rest = ("*" if cell.has_star else "") + (
+            f"{between}({cell.interval})" if cell.interval else ""
+        )
+        return Text.assemble((cell.text, "bold" if cell.is_bold else ""), rest)
+
+    scores = scores_table(analysis)
+    title = f"{analysis.results.plan.name}: {scores.title.lower()}"
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=0,
+        pad_edge=False,
+        show_edge=False,
+    )
+    table.add_column(scores.corner)
+    for title in scores.columns.values():
+        table.add_column(title, justify="right", overflow="fold")
+    for row in scores.rows:
+        table.add_row(row.name, *map(text, row.cells))
+    console.print(table)
+    console.print(scores.about)
+    for note in analysis.notes:
+        console.print(f"Note: {note}")
+    for absence in analysis.results.absent:
+        reason = printable(absence.reason)
+        console.print(f"Not finished: {absence.path}: {reason}", soft_wrap=True)
+    console.print(f"Page: {files[0]}", soft_wrap=True)
+    console.print(f"Figures, tables and numbers: {files[1].parent}/", soft_wrap=True)
+    for path in files[1:]:
+        console.print(f"  {path.name}", soft_wrap=True)

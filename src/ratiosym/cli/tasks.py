@@ -1,0 +1,44 @@
+"""``ratiosym tasks``: what can be learned."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from ratiosym.cli.arguments import Command
+
+
+@dataclass(frozen=True)
+class Tasks(Command):
+    """List the tasks.
+
+    Environments of your own need not be listed: wherever a task is named, so may be
+    package.module:function, path/to/file.py:function, jaxmarl:NAME or jumanji:NAME
+    (docs/environments.md).
+    """
+
+    json: bool = False
+    """As JSON, for programs."""
+
+    def run(self) -> None:
+        """Print the table. No environment is built, so the sizes of tasks that are not ours are not
+        shown.
+        """
+        from ratiosym.cli.display import show_tasks
+        from ratiosym.envs.registry import tasks
+        from ratiosym.envs.suites import suite_of
+        from ratiosym.envs.tasks import TASKS
+
+        rows: list[dict[str, Any]] = []
+        for name in tasks():
+            sizes = TASKS[name].sizes if name in TASKS else None
+            rows.append(
+                {"task": name, "suite": suite_of(name).name, **(sizes._asdict() if sizes else {})}
+            )
+        show_tasks(rows, missing_libraries(), self.json)
+
+
+def missing_libraries() -> list[str]:
+    """What to install for tasks whose library is missing."""
+    from ratiosym.cli.doctor import OPTIONAL
+
+    return [OPTIONAL[name] for name in ("jaxmarl", "jumanji") if find_spec(name) is None]

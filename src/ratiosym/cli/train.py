@@ -1,0 +1,271 @@
+"""``ratiosym train``: a new run, or an interrupted one resumed."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
+
+from ratiosym.cli.arguments import (
+    Arg,
+    Command,
+    Option,
+    field_docs,
+    find_value,
+    options_of,
+    to_flag,
+)
+from ratiosym.errors import InputError
+
+if TYPE_CHECKING:
+    from ratiosym.learning.config import RunConfig
+    from ratiosym.objectives import Objective
+
+RUN, OBJECTIVE, NETWORK = "run", "objective", "network"
+OPTIMISATION, DEVICES = "optimisation", "devices"
+GROUPS = (RUN, OBJECTIVE, OPTIMISATION, NETWORK, DEVICES)
+# Settings belong to the optimisation unless they are named here.
+GROUP_OF = {
+    **dict.fromkeys(("seed", "steps", "num_evaluations", "num_eval_episodes"), RUN),
+    **dict.fromkeys(("network", "hidden_size", "actor_hidden_size", "critic_hidden_size"), NETWORK),
+    **dict.fromkeys(("actor_depth", "critic_depth", "critic"), NETWORK),
+}
+METAVARS = {"network": "NAME"}
+
+
+@dataclass(frozen=True)
+class Train(Command):
+    """Train a policy on a task, or resume a run.
+
+    examples:
+      ratiosym train mpe-spread-3ag --objective mars --out runs/first
+      ratiosym train mpe-spread-3ag --objective mappo --epsilon 0.1 --num-seeds 2
+      ratiosym train --resume runs/first                     after an interruption
+      ratiosym train --resume runs/first --steps 2000000     train for longer
+      ratiosym train --config tuning/first/best.json         what a search found
+      ratiosym train my_tasks.py:make_env                    a task of your own
+
+    The defaults below are those of the preset and the task: 'ratiosym train TASK --help' shows the
+    defaults of that task, 'ratiosym train TASK --preset paper --help' those of the paper.
+
+    The run's directory holds config.json, evaluations.csv, training.csv, summary.json and
+    checkpoint/ (docs/metrics.md explains the tables).
+    """
+
+    task: Annotated[str | None, Arg("TASK", RUN, is_positional=True)] = None
+    """What to learn: one of 'ratiosym tasks', package.module:function or path/to/file.py:function
+    for an environment of your own, jaxmarl:NAME or jumanji:NAME for one of those libraries."""
+    preset: Annotated[str, Arg("NAME", RUN)] = "cpu"
+    """Budget and sizes. paper: the paper's; cpu: minutes on two cores; smoke: seconds, to see that
+    everything works."""
+    tuned: Annotated[bool, Arg(group=RUN)] = False
+    """Start from the settings that a search found for this task and objective (docs/tuning.md).
+    Without it all objectives start from equal settings."""
+    config: Annotated[Path | None, Arg("FILE", RUN)] = None
+    """Instead of a preset: the task and all settings in this file, the best.json of a search or the
+    config.json of a run."""
+    resume: Annotated[Path | None, Arg("DIR", RUN)] = None
+    """Resume the run in this directory, exactly as if it had never stopped."""
+    out: Annotated[Path | None, Arg("DIR", RUN)] = None
+    """The run's directory, new or empty (default: runs/TASK/OBJECTIVE/seed-S)."""
+    num_seeds: Annotated[int, Arg(group=RUN)] = 1
+    """Train seeds S, S + 1, ... side by side, each in DIR/seed-S: one device per seed as far as
+    there are devices, then several per device."""
+    track: Annotated[tuple[str, ...], Arg("TRACKER", RUN)] = ()
+    """Where else to log: tensorboard, wandb, or your own as package.module:function."""
+    coordinator: Annotated[str | None, Arg("HOST:PORT", DEVICES)] = None
+    """Several hosts: the address of process 0, the same for all of them."""
+    num_processes: Annotated[int | None, Arg("N", DEVICES)] = None
+    """Several hosts: the number of processes."""
+    process_id: Annotated[int | None, Arg("I", DEVICES)] = None
+    """Several hosts: which process this is, from 0."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Everything else that was given, by name: options of ``presets.configure``."""
+
+    other_names: ClassVar = {
+        **dict.fromkeys(("lr", "learning-rate", "actor-lr"), "--actor-learning-rate"),
+        **dict.fromkeys(("algorithm", "algo", "alg", "loss"), "--objective"),
+        **dict.fromkeys(("timesteps", "total-timesteps", "budget"), "--steps"),
+        **dict.fromkeys(("output", "dir", "directory"), "--out"),
+        **dict.fromkeys(("memory", "net", "model"), "--network"),
+        **dict.fromkeys(("clip", "clip-eps", "eps"), "--epsilon"),
+        **dict.fromkeys(("ent-coef", "entropy"), "--entropy-coefficient"),
+        **dict.fromkeys(("anneal-lr", "lr-decay"), "--anneal-learning-rates"),
+        "gamma": "--discount",
+        "lambda": "--gae-lambda",
+        "critic-lr": "--critic-learning-rate",
+        "batch-size": "--num-minibatches",
+        "wandb": "--track wandb",
+        "env": "TASK",
+        "task": "TASK",
+    }
+
+    @classmethod
+    def options(cls, words: Sequence[str]) -> list[Option]:
+        """Our own options, and all settings of a run with the objectives' parameters."""
+        own = options_of(cls, skip=("settings",))
+        found = [*own, *setting_options(find_value(words, "--objective"))]
+        return sorted(found, key=lambda option: GROUPS.index(option.arg.group))
+
+    @classmethod
+    def build(cls, given: dict[str, Any]) -> "Train":
+        """Settings apart from the rest."""
+        own = {f.name for f in fields(cls)}
+        settings = {name: value for name, value in given.items() if name not in own}
+        return cls(**{n: v for n, v in given.items() if n in own}, settings=settings)
+
+    @classmethod
+    def defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """The settings of the preset, the task and the objective that were named."""
+        from ratiosym.experiments.presets import change, preset
+        from ratiosym.experiments.settings import shipped_settings
+
+        train = cls.build(given)
+        objective = {k: v for k, v in train.settings.items() if k == "objective"}
+        if train.config is not None:
+            base = read_config(train)
+        else:
+            base = change(preset(train.preset, train.task or ""), **objective)
+            if train.tuned:
+                base = change(base, **shipped_settings(base.task, base.objective))
+        return flat(change(base, **objective))
+
+    def run_config(self) -> "RunConfig":
+        """What the options describe: what ``ratiosym.train`` makes of the same options."""
+        from ratiosym.envs.registry import resolve_task
+        from ratiosym.experiments.presets import change, configure
+
+        if self.config is not None:
+            config = change(read_config(self), **self.settings)
+            config.validate()
+            return config
+        if self.task is None:
+            raise InputError(
+                "Name a task, as in 'ratiosym train mpe-spread-3ag'. 'ratiosym tasks' lists all."
+            )
+        resolve_task(self.task)  # a wrong name is reported before anything that depends on it
+        return configure(self.task, self.preset, self.tuned, **self.settings)
+
+    def run(self) -> None:
+        """Train and show it."""
+        if self.resume is not None:
+            self.check_resume()
+            config = None
+        else:
+            config = self.run_config()
+
+        from ratiosym.cli.display import show_progress, show_summaries
+        from ratiosym.learning.devices import start_jax
+        from ratiosym.runs import directory, loop
+
+        start_jax(self.coordinator, self.num_processes, self.process_id)
+        if config is None:
+            assert self.resume is not None
+            steps, track = self.settings.get("steps"), self.track or None
+            with show_progress(self.resume) as on_progress:
+                runs = loop.resume(self.resume, steps, on_progress, track)
+        else:
+            out = self.out or directory.default_directory(config, self.num_seeds)
+            origin = {} if self.config else {"preset": self.preset, "tuned": self.tuned}
+            with show_progress(out) as on_progress:
+                runs = loop.start(config, out, self.num_seeds, on_progress, self.track, origin)
+        show_summaries(runs)
+
+    def check_resume(self) -> None:
+        """A resumed run has its settings; only its budget may be changed."""
+        allowed = ("resume", "steps", "track", "coordinator", "num_processes", "process_id")
+        own = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
+        given = [name for name in (*own, *self.settings) if name not in (*allowed, "settings")]
+        if given:
+            names = ", ".join("TASK" if name == "task" else to_flag(name) for name in given)
+            raise InputError(
+                f"--resume takes all settings from the run's config.json. Leave out {names}; only "
+                f"--steps may be given, to train for longer."
+            )
+
+
+def read_config(train: Train) -> "RunConfig":
+    """The settings in the file that --config names."""
+    from ratiosym.experiments.presets import read_settings
+
+    for name in ("task", "preset", "tuned"):
+        if getattr(train, name) != getattr(Train, name):
+            what = "TASK" if name == "task" else to_flag(name)
+            raise InputError(f"--config brings the task and all settings. Leave out {what}.")
+    assert train.config is not None
+    return read_settings(train.config)
+
+
+# -------------------------------------------------------------------------------- settings of a run
+
+
+def setting_options(objective: str | None) -> list[Option]:
+    """Everything that ``presets.configure`` takes, with the parameters of all known objectives and
+    of the one that is named.
+    """
+    from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape
+
+    parts = (RunConfig, Hyperparameters, RunShape)
+    skip = {"task", "objective", "objective_parameters", "hyperparameters", "shape"}
+    found = [option for part in parts for option in _settings_of(part, skip)]
+    width = Option("hidden_size", int, "Sets both of the following.", Arg(group=NETWORK))
+    index = next(i for i, option in enumerate(found) if option.name == "actor_hidden_size")
+    return [*objective_options(objective), *found[:index], width, *found[index:]]
+
+
+def _settings_of(part: type, skip: Iterable[str]) -> list[Option]:
+    docs, hints = field_docs(part), get_type_hints(part)
+    if "seed" in hints:
+        docs["seed"] = "Everything random follows from it: same seed, same machine, same numbers."
+    return [
+        Option(
+            f.name,
+            hints[f.name],
+            docs.get(f.name, ""),
+            Arg(METAVARS.get(f.name, ""), GROUP_OF.get(f.name, OPTIMISATION)),
+            has_negation=True,
+        )
+        for f in fields(part)
+        if f.name not in skip
+    ]
+
+
+def objective_options(named: str | None) -> list[Option]:
+    """``--objective``, and each parameter once, whichever objectives have it."""
+    from ratiosym.objectives import OBJECTIVES, get_objective
+
+    objectives = dict(OBJECTIVES)
+    if named is not None and ":" in named:
+        objectives[named] = get_objective(named)
+    names = ", ".join(OBJECTIVES)
+    choice = Option(
+        "objective",
+        str,
+        f"What is maximised: {names}; or your own as package.module:OBJECTIVE.",
+        Arg("NAME", OBJECTIVE),
+    )
+    parameters = dict.fromkeys(p.name for o in objectives.values() for p in o.parameters)
+    return [choice, *(_parameter_option(name, objectives) for name in parameters)]
+
+
+def _parameter_option(name: str, objectives: "dict[str, Objective]") -> Option:
+    """What a parameter means: one sentence for all objectives that share it."""
+    owners: dict[str, list[str]] = {}
+    defaults = []
+    for key, objective in objectives.items():
+        for parameter in objective.parameters:
+            if parameter.name == name:
+                owners.setdefault(parameter.help, []).append(key)
+                defaults.append(parameter.default)
+    text = " ".join(f"For {', '.join(keys)}: {text}" for text, keys in owners.items())
+    return Option(name, float, text.strip(), Arg(group=OBJECTIVE), default=defaults[0])
+
+
+def flat(config: "RunConfig") -> dict[str, Any]:
+    """A configuration by the names of options."""
+    names = ("objective", "seed", "steps", "num_evaluations", "anneal_learning_rates")
+    return {
+        **{name: getattr(config, name) for name in names},
+        **config.objective_parameters,
+        **vars(config.hyperparameters),
+        **vars(config.shape),
+    }

@@ -1,0 +1,117 @@
+"""What ``ratiosym tune`` shows."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shlex import quote
+
+from rich.progress import Progress
+from rich.table import Table
+
+from ratiosym.cli.arguments import to_flag
+from ratiosym.cli.display import console, make_bar
+from ratiosym.experiments.tuning import Outcome, Search, TrialRow, best_of
+
+
+@contextmanager
+def show_search_progress(search: Search) -> Iterator[Callable[[list[TrialRow]], None]]:
+    """On a terminal a bar, elsewhere one line per finished trial. After an interruption, how to
+    resume.
+    """
+    bar = make_bar()
+    view = _SearchView(bar, f"{search.config.task} {search.config.objective}", len(search.seeds))
+    try:
+        with bar:
+            yield view.show
+    except KeyboardInterrupt:
+        console.print(
+            f"Interrupted. Finished trials are in {search.out}; the same command resumes.",
+            soft_wrap=True,
+        )
+        raise
+
+
+class _SearchView:
+    """What is shown while a search runs."""
+
+    def __init__(self, bar: Progress, title: str, num_seeds: int) -> None:
+        self.bar, self.title, self.num_seeds = bar, title, num_seeds
+        self.row = bar.add_task(title, total=None, state="starting")
+        self.told: set[int] | None = None  # trials that were over when last shown
+
+    def show(self, rows: list[TrialRow]) -> None:
+        """Show the status of the trials."""
+        over = {row.number: row for row in rows if row.state in ("complete", "pruned", "diverged")}
+        if self.told is None:
+            self.told = set(over)
+            if over:
+                console.print(f"{self.title}  resuming: {summary(rows)}", soft_wrap=True)
+        for number in sorted(over.keys() - self.told):
+            if not console.is_terminal:
+                line = f"{self.title}  {describe(over[number])}  ({summary(rows)})"
+                console.print(line, soft_wrap=True)
+        self.told |= set(over)
+        running = [row for row in rows if row.state == "running"]
+        done = len(over) + sum(len(row.seeds) for row in running) / self.num_seeds
+        seeds = ", ".join(
+            f"{row.number} seed {min(len(row.seeds) + 1, self.num_seeds)}" for row in running
+        )
+        words = (
+            [summary(rows), f"running: {seeds} of {self.num_seeds}"] if running else [summary(rows)]
+        )
+        self.bar.update(self.row, total=len(rows), completed=done, state="  ".join(words))
+
+
+def describe(row: TrialRow) -> str:
+    """A finished trial in a few words."""
+    value = "" if row.value is None else f" {row.value:.4g}"
+    return f"trial {row.number} {row.state}{value} after {len(row.seeds)} seeds"
+
+
+def summary(rows: list[TrialRow]) -> str:
+    """How far, and the best so far."""
+    counts = {
+        state: sum(row.state == state for row in rows)
+        for state in ("complete", "pruned", "diverged")
+    }
+    others = ", ".join(
+        f"{counts[state]} {state}" for state in ("pruned", "diverged") if counts[state]
+    )
+    best = best_of(rows)
+    words = f"{sum(counts.values())} of {len(rows)} trials" + (f", {others}" if others else "")
+    return words if best is None else f"{words}; best {best.value:.4g}, trial {best.number}"
+
+
+def show_outcome(outcome: Outcome, pictures: list[Path]) -> None:
+    """The best trial, what mattered, and where everything is."""
+    search, best = outcome.search, outcome.best
+    title = f"{search.config.task} {search.config.objective}"
+    console.print(f"{title}: {summary(outcome.rows)}", soft_wrap=True)
+    if best is None:
+        console.print(
+            "No trial was completed, so there is no best one. Raise --trials or --steps, or see "
+            "trials.csv for what happened."
+        )
+        return
+    table = Table(
+        title=f"trial {best.number}, the best of {len(outcome.rows)}", title_justify="left"
+    )
+    for name in ("hyperparameter", "value", "importance"):
+        table.add_column(
+            name, justify="left" if name == "hyperparameter" else "right", no_wrap=True
+        )
+    for name, value in best.params.items():
+        share = outcome.importance.get(name)
+        table.add_row(to_flag(name), f"{value:g}", "" if share is None else f"{share:.2f}")
+    console.print(table)
+    console.print(
+        "Importance: main effects in an additive model of all trials (docs/tuning.md)."
+        if outcome.importance
+        else "Too few trials to say what mattered."
+    )
+    for path in pictures:
+        console.print(f"Picture: {path}", soft_wrap=True)
+    console.print(
+        f"Train with it: ratiosym train --config {quote(str(search.out / 'best.json'))}",
+        soft_wrap=True,
+    )
