@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ratiosym.cli.play import cells_of, picture
+from ratiosym.cli.terminal_game import cells_of, half_blocks
 from ratiosym.envs.paxmen.render import AGENTS, DOT
 from ratiosym.envs.registry import make
 from tests.example_runs import COMMAND, TASK, environment
@@ -183,7 +183,7 @@ def test_a_person_plays_in_a_terminal_that_is_left_as_it_was(here):
     os.close(theirs)
 
 
-def test_the_terminal_shows_two_cells_a_character(key):
+def test_the_terminal_shows_two_cells_per_character(key):
     env = make("paxmen-4a", agent_ids=False)
     state, _ = env.reset(key)
     cells = cells_of(env.draw(state))
@@ -191,5 +191,5 @@ def test_the_terminal_shows_two_cells_a_character(key):
     for agent in range(4):  # each on its own cell of the hub
         assert (cells == AGENTS[agent]).all(-1).sum() == 1
     assert (cells == DOT).all(-1).sum() == 12
-    lines = picture(cells).plain.splitlines()
+    lines = half_blocks(cells).plain.splitlines()
     assert [len(line) for line in lines] == [41] * 21
