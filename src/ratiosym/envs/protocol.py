@@ -1,7 +1,7 @@
 """The contract every environment keeps, and a function that checks it."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ Action = Int[Array, "A"] | Float[Array, "A size"]
 Picture = UInt8[np.ndarray, "H W 3"]
 
 
+@runtime_checkable
 class Env(Protocol):
     """An environment: two pure functions and a description. Check your own with ``check_env``.
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 
@@ -22,6 +22,7 @@ GRACE_SECONDS = 10.0  # for a worker to end when asked to
 REMOTE_PATIENCE = 60.0  # a node that is lost may hold its locks a little longer
 
 
+@runtime_checkable
 class Executor(Protocol):
     """Somewhere to compute. A run is over when ``ended`` says so; what came of it is in its
     directory.

@@ -6,7 +6,7 @@ holds the two built-in models; ``examples/custom_network_lstm.py`` is one of you
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +36,7 @@ class Carries(NamedTuple):
     critic: Carry
 
 
+@runtime_checkable
 class Model(Protocol):
     """An actor and a critic.
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 from math import radians, tan
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -36,6 +36,7 @@ _FATES = {
 Points = Float[np.ndarray, "points 3"]
 
 
+@runtime_checkable
 class Scene(Protocol):
     """What a picture needs of an environment."""
 

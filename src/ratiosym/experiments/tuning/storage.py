@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import optuna
 import sqlalchemy
@@ -29,6 +29,7 @@ def trial_directory(out: Path, number: int) -> Path:
     return out / "trials" / f"{number:04d}"
 
 
+@runtime_checkable
 class Home(Protocol):
     """A study's storage, one claim at a time, and whether the worker of a trial lives."""
 
