@@ -8,9 +8,11 @@ import subprocess
 
 import pytest
 
+from ratiosym.experiments.jobs import claim
 from ratiosym.experiments.plans import BUILT_IN, read_plan
-from ratiosym.experiments.study import begin
-from ratiosym.experiments.worker import claim, work_file, write_failure
+from ratiosym.experiments.run_job import RunJob
+from ratiosym.experiments.study import begin_study
+from ratiosym.runs.directory import write_failure
 from tests.example_runs import COMMAND, STEPS, TASK, contents, environment
 
 PLAN = f"""
@@ -35,14 +37,14 @@ def mine(here):
 def half_done(mine, here, whole):
     """Of four runs one is done, one failed, one interrupted, one missing."""
     plan, out = read_plan(mine), here / "study"
-    begin(plan, out)
+    begin_study(plan, out)
     done, failed, interrupted, _ = plan.runs()
     shutil.copytree(whole, out / done.path)
-    work_file(out, done, ".json").parent.mkdir(parents=True)
-    work_file(out, done, ".json").write_text(
+    RunJob(out, done).notes.parent.mkdir(parents=True)
+    RunJob(out, done).notes.write_text(
         '{"mean_return": -20.5, "timed_steps": 1536, "seconds": 180.0}'
     )
-    write_failure(out / failed.path, "NonFiniteLoss: it [grew]\n\nTraceback")
+    write_failure(out / failed.path, "NonFiniteLoss: it [grew]", "Traceback")
     shutil.copytree(whole, out / interrupted.path)
     (out / interrupted.path / "summary.json").unlink()
     shutil.rmtree(out / interrupted.path / "checkpoint" / "12")
@@ -129,11 +131,12 @@ def test_status_says_what_is_done_and_what_is_not(half_done, ask):
 
 def test_status_sees_what_runs(half_done, ask):
     run = read_plan(half_done.parent / "mine.toml").runs()[3]
-    with claim(half_done, run, 0.0):
+    with claim(RunJob(half_done, run), 0.0):
         text = ask("study", "status", half_done)
         assert f"running  {TASK} mappo seed 1  0%  compiling ..." in text
-        work_file(half_done, run, ".json").write_text(
-            '{"steps": 768, "mean_return": -25.0, "steps_per_second": 5300.4, "timed_steps": 768, "seconds": 90.0}'
+        RunJob(half_done, run).notes.write_text(
+            '{"steps": 768, "mean_return": -25.0, "steps_per_second": 5300.4, '
+            '"timed_steps": 768, "seconds": 90.0}'
         )
         text = ask("study", "status", half_done)
     assert f"running  {TASK} mappo seed 1  50%  return -25.00  5,300 steps/s" in text
@@ -144,7 +147,7 @@ def test_status_sees_what_runs(half_done, ask):
 
 
 def test_status_before_anything_is_known(mine, here, ask):
-    begin(read_plan(mine), here / "study")
+    begin_study(read_plan(mine), here / "study")
     text = ask("study", "status", here / "study")
     assert "0% of all steps: 4 missing of 4 runs; time left unknown" in text
 

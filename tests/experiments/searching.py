@@ -15,7 +15,7 @@ from pathlib import Path
 from ratiosym.experiments.presets import tuning_preset
 from ratiosym.experiments.tuning import Search
 from ratiosym.experiments.tuning import storage as places
-from ratiosym.experiments.tuning.workers import work
+from ratiosym.experiments.tuning.workers import run_trials
 from tests.example_runs import ROOT, environment
 
 TASK = "mpe-spread-3ag"
@@ -96,7 +96,7 @@ def main(_, path):
         options.pop("die_at", None),
     )
     places.HEARTBEAT_SECONDS, places.GRACE_SECONDS = options.pop("heart", (1, 4))
-    work(cheap_search(**options), Diary(diary, seconds, die_at))
+    run_trials(cheap_search(**options), Diary(diary, seconds, die_at))
 
 
 if __name__ == "__main__":

@@ -5,35 +5,36 @@ as it is.
 import dataclasses
 import json
 import os
+import pickle
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from threading import Event, Thread
 
 import pytest
 
 from ratiosym.errors import InputError
-from ratiosym.experiments import worker
-from ratiosym.experiments.executors import LocalProcesses
+from ratiosym.experiments import run_job
+from ratiosym.experiments.jobs import LocalProcesses, claim, perform
+from ratiosym.experiments.jobs.runner import MAX_LOSSES
 from ratiosym.experiments.plans import Plan, read_plan
+from ratiosym.experiments.run_job import RunJob
 from ratiosym.experiments.study import (
-    MAX_LOST,
-    RunState,
-    Standing,
-    begin,
-    examine,
-    look,
+    RunStatus,
+    StudyStatus,
+    begin_study,
     read_study,
+    run_status,
     run_study,
+    study_status,
 )
-from ratiosym.experiments.worker import carry_out, claim, is_claimed, work_file
-from ratiosym.runs import checkpoint
 from ratiosym.runs.files import read_json
 from tests.example_runs import COMMAND, STEPS, TASK, contents, environment, expect_same_numbers
+from tests.experiments.jobs.example_jobs import Deadly, Here
+from tests.waiting import wait_until
 
 WHOLE = {"steps": 12 * STEPS, "num_evaluations": 6}  # the run of the fixture ``whole``
 TOO_FAST = {
@@ -54,52 +55,9 @@ def make_plan(algorithms=("mars",), seeds=(0,), **changes):
     return Plan.from_dict({**data, "options": WHOLE, **changes})
 
 
-class Here:
-    """Runs in this process, one after another: an executor that needs no start."""
-
-    def __init__(self, directory):
-        self.directory, self.over, self.order = directory, [], []
-
-    def has_room(self):
-        return not self.over
-
-    def start(self, run):
-        self.order.append(run.path)
-        carry_out(self.directory, run)
-        self.over.append((run, ""))
-
-    def ended(self):
-        over, self.over = self.over, []
-        return over
-
-    def close(self):
-        pass
-
-
-class Deadly(Here):
-    """Workers that die, as long as ``deaths`` last; each gets its run ``gain`` steps further
-    before.
-    """
-
-    def __init__(self, directory, deaths, gain=0):
-        super().__init__(directory)
-        self.deaths, self.gain = deaths, gain
-
-    def start(self, run):
-        if not self.deaths:
-            return super().start(run)
-        self.deaths -= 1
-        self.order.append(run.path)
-        have = checkpoint.updates(self.directory / run.path / "checkpoint")
-        (self.directory / run.path / "checkpoint" / str(sum(have) + self.gain)).mkdir(
-            parents=True, exist_ok=True
-        )
-        self.over.append((run, "The worker process was killed by SIGKILL.\nits last words"))
-
-
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("ratiosym.experiments.study.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("ratiosym.experiments.jobs.runner.POLL_SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +78,8 @@ def interrupt(directory):
 
 
 def test_a_study_leaves_runs_as_training_does(finished, whole):
-    directory, standing = finished
-    done, failed = standing.runs
+    directory, status = finished
+    done, failed = status.runs
     assert (done.state, failed.state) == ("done", "failed")
     place = directory / "runs" / TASK / "mars" / "seed-0"
     assert sorted(p.name for p in place.iterdir()) == sorted(p.name for p in whole.iterdir())
@@ -145,31 +103,26 @@ def test_the_plan_is_kept_with_where_it_ran(finished):
 
 
 def test_a_failed_run_keeps_its_error_and_the_others_go_on(finished):
-    directory, standing = finished
-    [failed] = standing.of("failed")
+    directory, status = finished
+    [failed] = status.of("failed")
     place = directory / failed.run.path
     text = (place / "failure.txt").read_text()
     assert text.startswith("NonFiniteLoss: The loss of seed 0 is not a finite number after update")
     assert "Traceback (most recent call last)" in text
     assert failed.error == text.splitlines()[0]
     assert not (place / "summary.json").exists()
-    assert standing.seconds_left() == 0
+    assert status.seconds_left() == 0
 
 
 def test_what_is_over_is_left_alone(finished):
-    directory, standing = finished
+    directory, status = finished
     before = contents(directory / "runs")
-    made = []
-
-    def executor(directory):
-        made.append(Here(directory))
-        return made[0]
-
-    again = run_study(make_plan(["mars", TOO_FAST]), directory, executor)
-    assert made[0].order == []
+    here = Here()
+    again = run_study(make_plan(["mars", TOO_FAST]), directory, lambda: here)
+    assert here.order == []
     assert contents(directory / "runs") == before
-    assert again == standing
-    assert examine(directory) == standing
+    assert again == status
+    assert study_status(directory) == status
 
 
 def test_a_failed_run_is_tried_again_if_asked(finished, tmp_path):
@@ -177,8 +130,8 @@ def test_a_failed_run_is_tried_again_if_asked(finished, tmp_path):
     place = directory / "runs" / TASK / "too-fast" / "seed-0"
     (place / "failure.txt").write_text("an older error\n")
     done = contents(directory / "runs" / TASK / "mars")
-    standing = run_study(make_plan(["mars", TOO_FAST]), directory, Here, retry_failed=True)
-    assert standing.of("failed")[0].error.startswith("NonFiniteLoss")
+    status = run_study(make_plan(["mars", TOO_FAST]), directory, Here, retry_failed=True)
+    assert status.of("failed")[0].error.startswith("NonFiniteLoss")
     assert contents(directory / "runs" / TASK / "mars") == done
 
 
@@ -187,9 +140,9 @@ def test_progress_is_told_on_the_way(finished, tmp_path):
     directory = shutil.copytree(finished[0], tmp_path / "copied")
     interrupt(directory / "runs" / TASK / "mars" / "seed-0")
     run_study(make_plan(["mars", TOO_FAST]), directory, Here, on_progress=seen.append)
-    assert all(isinstance(standing, Standing) for standing in seen)
+    assert all(isinstance(status, StudyStatus) for status in seen)
     assert len(seen[-1].of("done")) == 1
-    notes = read_json(work_file(directory, seen[-1].runs[0].run, ".json"))
+    notes = read_json(RunJob(directory, seen[-1].runs[0].run).notes)
     assert notes["steps"] == notes["timed_steps"] == 12 * STEPS  # from checkpoint 0 on
     assert notes["seconds"] > 0
     evaluations = (directory / seen[-1].runs[0].run.path / "evaluations.csv").read_text()
@@ -203,13 +156,13 @@ def test_an_interrupted_run_goes_on_to_the_same_numbers(whole, tmp_path):
     [run] = make_plan().runs()
     interrupt(shutil.copytree(whole, tmp_path / run.path))
     begin_in(tmp_path, make_plan())
-    assert look(tmp_path, run).state == "interrupted"
+    assert run_status(RunJob(tmp_path, run)).state == "interrupted"
     assert len(run_study(make_plan(), tmp_path, Here).of("done")) == 1
     expect_same_numbers(tmp_path / run.path, whole)
 
 
 def begin_in(directory, plan):
-    """As ``begin``, where runs are already."""
+    """As ``begin_study``, where runs are already."""
     (directory / "plan.json").write_text(json.dumps({"plan": plan.to_dict()}))
 
 
@@ -218,7 +171,7 @@ def test_a_run_killed_while_it_wrote_its_first_file(whole, tmp_path):
     begin_in(tmp_path, make_plan())
     (tmp_path / run.path).mkdir(parents=True)
     (tmp_path / run.path / ".config.json.writing").write_text('{"conf')
-    assert look(tmp_path, run).state == "missing"
+    assert run_status(RunJob(tmp_path, run)).state == "missing"
     assert len(run_study(make_plan(), tmp_path, Here).of("done")) == 1
     assert sorted(p.name for p in (tmp_path / run.path).iterdir()) == sorted(
         p.name for p in whole.iterdir()
@@ -227,7 +180,7 @@ def test_a_run_killed_while_it_wrote_its_first_file(whole, tmp_path):
 
 def test_a_study_killed_while_it_wrote_its_plan(tmp_path):
     (tmp_path / ".plan.json.writing").write_text('{"pl')
-    begin(make_plan(), tmp_path)
+    begin_study(make_plan(), tmp_path)
     assert read_study(tmp_path) == make_plan()
 
 
@@ -237,33 +190,35 @@ def test_a_damaged_checkpoint_fails_its_run_alone(whole, tmp_path):
     interrupt(shutil.copytree(whole, tmp_path / damaged.path))
     (tmp_path / damaged.path / "checkpoint" / "0" / "files.json").write_text("{")
     begin_in(tmp_path, plan)
-    standing = run_study(plan, tmp_path, Here)
-    assert [state.state for state in standing.runs] == ["failed", "done"]
-    assert "is damaged" in standing.runs[0].error
+    status = run_study(plan, tmp_path, Here)
+    assert [state.state for state in status.runs] == ["failed", "done"]
+    assert "is damaged" in status.runs[0].error
 
 
 # ------------------------------------------------------------------------------------------- locks
 
 
-def test_a_run_has_one_worker(tmp_path):
+def test_a_run_that_is_claimed_is_running(tmp_path):
     [run] = make_plan().runs()
-    assert not is_claimed(tmp_path, run)
-    with claim(tmp_path, run, 0.0) as is_ours:
-        assert is_ours
-        assert is_claimed(tmp_path, run)
-        assert look(tmp_path, run).state == "running"
-        with claim(tmp_path, run, 0.1) as is_others:
-            assert not is_others
-        assert carry_out(tmp_path, run, patience=0.0) == "busy"
+    job = RunJob(tmp_path, run)
+    with claim(job, 0.0):
+        assert run_status(job).state == "running"
+        assert not perform(job, patience=0.0)
         assert not (tmp_path / run.path).exists()
-    assert not is_claimed(tmp_path, run)
+    assert run_status(job).state == "missing"
 
 
 def test_a_finished_run_is_not_done_again_by_a_late_worker(finished):
-    directory, standing = finished
+    directory, status = finished
     before = contents(directory / "runs")
-    assert carry_out(directory, standing.runs[0].run) == "done"
+    assert perform(RunJob(directory, status.runs[0].run))
     assert contents(directory / "runs") == before
+
+
+def test_a_job_survives_being_sent(tmp_path):
+    [run] = make_plan(options={**WHOLE, "b_lower": 0.3}).runs()
+    job = RunJob(tmp_path, run)
+    assert pickle.loads(pickle.dumps(job)) == job
 
 
 def test_an_interrupt_is_no_failure_whatever_it_became_on_its_way(tmp_path, monkeypatch):
@@ -275,107 +230,74 @@ def test_an_interrupt_is_no_failure_whatever_it_became_on_its_way(tmp_path, monk
     def interrupted(*_, **__):
         raise RuntimeError("cannot go on")
 
-    monkeypatch.setattr(worker.loop, "start", interrupted)
-    monkeypatch.setattr(worker, "ending", Event())
-    assert carry_out(tmp_path, run) == "failed"
-    worker.ending.set()
+    job, ending = RunJob(tmp_path, run), Event()
+    monkeypatch.setattr(run_job.loop, "start", interrupted)
+    monkeypatch.setattr(run_job, "ending", ending)
+    assert perform(job)
+    assert run_status(job).error == "RuntimeError: cannot go on"
+    job.forget_failure()
+    ending.set()
     with pytest.raises(KeyboardInterrupt):
-        carry_out(tmp_path, run)
+        perform(job)
     assert not (tmp_path / run.path / "failure.txt").exists()
 
 
-def test_a_run_that_somebody_else_is_busy_with_is_waited_for(whole, tmp_path):
+def test_a_run_that_another_command_works_on_is_shown(whole, tmp_path):
     plan = make_plan(seeds=[0, 1])
     theirs, ours = plan.runs()
-    seen, made = [], []
-
-    def executor(directory):
-        made.append(Here(directory))
-        return made[0]
-
-    with claim(tmp_path / "study", theirs, 0.0):
-        begin_where_work_is(plan, tmp_path / "study")
-        study = Thread(
-            target=run_study, args=(plan, tmp_path / "study", executor, False, seen.append)
-        )
+    begin_in(tmp_path, plan)
+    seen, here = [], Here()
+    with claim(RunJob(tmp_path, theirs), 0.0):
+        study = Thread(target=run_study, args=(plan, tmp_path, lambda: here, False, seen.append))
         study.start()
-        while not (tmp_path / "study" / ours.path / "summary.json").exists():
-            time.sleep(0.01)
-        time.sleep(0.1)
+        wait_until((tmp_path / ours.path / "summary.json").exists)
+        wait_until(lambda: seen and [s.state for s in seen[-1].runs] == ["running", "done"])
         assert study.is_alive()
-        assert [s.state for s in seen[-1].runs] == ["running", "done"]
-        shutil.copytree(whole, tmp_path / "study" / theirs.path)  # they finish it
+        shutil.copytree(whole, tmp_path / theirs.path)  # they finish it
     study.join(60)
     assert not study.is_alive()
+    assert here.order == [str(ours.path)]
     assert [s.state for s in seen[-1].runs] == ["done", "done"]
-    assert made[0].order == [ours.path]
-    expect_same_numbers(tmp_path / "study" / theirs.path, whole)
-
-
-def begin_where_work_is(plan, directory):
-    shutil.move(directory / "work", directory.parent / "work")
-    begin(plan, directory)
-    shutil.move(directory.parent / "work", directory / "work")
 
 
 # ------------------------------------------------------------------------------------- lost workers
 
 
-def test_a_run_is_started_again_when_its_worker_dies(whole, tmp_path):
+def test_a_run_is_resumed_when_its_worker_dies(whole, tmp_path):
     [run] = make_plan().runs()
     interrupt(shutil.copytree(whole, tmp_path / run.path))
     begin_in(tmp_path, make_plan())
-    made = []
-
-    def executor(directory):
-        made.append(Deadly(directory, MAX_LOST - 1))
-        return made[0]
-
-    assert len(run_study(make_plan(), tmp_path, executor).of("done")) == 1
-    assert len(made[0].order) == MAX_LOST
+    deadly = Deadly(MAX_LOSSES - 1)
+    assert len(run_study(make_plan(), tmp_path, lambda: deadly).of("done")) == 1
+    assert len(deadly.order) == MAX_LOSSES
     expect_same_numbers(tmp_path / run.path, whole)
 
 
 def test_a_run_that_kills_its_workers_has_failed(tmp_path):
-    made = []
-
-    def executor(directory):
-        made.append(Deadly(directory, 99))
-        return made[0]
-
-    plan = make_plan(["mars", "mappo"])
-    standing = run_study(plan, tmp_path / "study", executor)
-    assert [s.state for s in standing.runs] == ["failed", "failed"]
-    assert len(made[0].order) == 2 * MAX_LOST
-    text = (tmp_path / "study" / standing.runs[0].run.path / "failure.txt").read_text()
-    assert text.startswith(
-        f"{MAX_LOST} workers in a row died with this run. The worker process was killed by SIGKILL."
-    )
-    assert "its last words" in text
+    deadly = Deadly(99)
+    status = run_study(make_plan(["mars", "mappo"]), tmp_path / "study", lambda: deadly)
+    assert [s.state for s in status.runs] == ["failed", "failed"]
+    assert len(deadly.order) == 2 * MAX_LOSSES
+    text = (tmp_path / "study" / status.runs[0].run.path / "failure.txt").read_text()
+    first = f"{MAX_LOSSES} workers in a row died without progress."
+    assert text == f"{first} The worker process was killed by SIGKILL.\nits last words\n"
 
 
-def test_a_run_that_gets_further_may_lose_more_workers(tmp_path):
-    made = []
-
-    def executor(directory):
-        made.append(Deadly(directory, 99, gain=1))
-        return made[0]
-
-    def stop(standing):
-        if len(made[0].order) > 3 * MAX_LOST:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_study(make_plan(), tmp_path / "study", executor, on_progress=stop)
+def test_checkpoints_are_progress(whole, tmp_path):
+    [run] = make_plan().runs()
+    job = RunJob(tmp_path, run)
+    assert job.progress() == 0
+    shutil.copytree(whole, tmp_path / run.path)
+    assert job.progress() == 12 * STEPS
 
 
 # ---------------------------------------------------------------------------------------- time left
 
 
-def standing_of(*states):
+def status_of(*states):
     plan = make_plan(seeds=range(len(states)))
-    return Standing(
-        plan, tuple(RunState(run, **state) for run, state in zip(plan.runs(), states, strict=True))
+    return StudyStatus(
+        plan, tuple(RunStatus(run, **state) for run, state in zip(plan.runs(), states, strict=True))
     )
 
 
@@ -384,16 +306,14 @@ def test_the_time_left_comes_from_the_pace_so_far():
     done = {"state": "done", "steps": total, "timed_steps": total, "seconds": 10.0}
     half = {"state": "running", "steps": total // 2, "timed_steps": total // 2, "seconds": 5.0}
     missing, failed = {"state": "missing"}, {"state": "failed"}
-    assert standing_of(missing, missing).seconds_left() is None
+    assert status_of(missing, missing).seconds_left() is None
     assert (
-        standing_of({"state": "running", "seconds": 3.0}, missing).seconds_left() is None
+        status_of({"state": "running", "seconds": 3.0}, missing).seconds_left() is None
     )  # compiling
-    assert standing_of(done, failed).seconds_left() == 0
-    assert standing_of(done, half).seconds_left() == pytest.approx(5.0)
-    assert standing_of(half, missing, missing).seconds_left() == pytest.approx(
-        25.0
-    )  # one at a time
-    assert standing_of(half, half, missing).seconds_left() == pytest.approx(10.0)  # two
+    assert status_of(done, failed).seconds_left() == 0
+    assert status_of(done, half).seconds_left() == pytest.approx(5.0)
+    assert status_of(half, missing, missing).seconds_left() == pytest.approx(25.0)  # one at a time
+    assert status_of(half, half, missing).seconds_left() == pytest.approx(10.0)  # two
 
 
 def test_every_task_has_its_own_pace():
@@ -402,13 +322,13 @@ def test_every_task_has_its_own_pace():
     total = 12 * STEPS
     known = {TASK: 10.0, "connector-5x5x3a": 30.0}
     states = [
-        RunState(run, "done", total, timed_steps=total, seconds=known[run.task])
+        RunStatus(run, "done", total, timed_steps=total, seconds=known[run.task])
         if run.seed == 0 and run.task in known
-        else RunState(run, "running" if run.task == TASK else "missing")
+        else RunStatus(run, "running" if run.task == TASK else "missing")
         for run in plan.runs()
     ]
     expected = 10.0 + 30.0 + 2 * 20.0  # the third like the mean of the others
-    assert Standing(plan, tuple(states)).seconds_left() == pytest.approx(expected)
+    assert StudyStatus(plan, tuple(states)).seconds_left() == pytest.approx(expected)
 
 
 # -------------------------------------------------------------------------------- wrong directories
@@ -416,17 +336,17 @@ def test_every_task_has_its_own_pace():
 
 def test_directories_that_hold_no_study(tmp_path, whole):
     with pytest.raises(
-        InputError, match=r"'.*nowhere' is not there\. Start one with: ratiosym study run PLAN"
+        InputError, match=r"'.*nowhere' does not exist\. Start one with: ratiosym study run PLAN"
     ):
-        examine(tmp_path / "nowhere")
+        study_status(tmp_path / "nowhere")
     with pytest.raises(
         InputError, match=r"holds no study: there is no plan\.json in it\. Start one with"
     ):
-        examine(tmp_path)
+        study_status(tmp_path)
     with pytest.raises(InputError, match=r"is not empty and holds no study.*nothing was changed"):
         run_study(make_plan(), whole, Here)
     (tmp_path / "file").write_text("x")
-    with pytest.raises(InputError, match=r"file' is a file; --out must name a directory"):
+    with pytest.raises(InputError, match=r"file' is a file; `out` must name a directory"):
         run_study(make_plan(), tmp_path / "file", Here)
 
 
@@ -435,7 +355,7 @@ def test_directories_that_hold_no_study(tmp_path, whole):
     [
         ("{", r"plan\.json' cannot be read"),
         ("[]", r"plan\.json' does not hold a JSON object"),
-        ("{}", r"plan\.json' has no plan in it\. Put the right one back"),
+        ("{}", r"plan\.json' has no plan in it\. Restore the right one"),
         (
             '{"plan": {"name": "x"}}',
             r"does not fit this version of ratiosym: A plan needs 'algorithms'",
@@ -444,7 +364,10 @@ def test_directories_that_hold_no_study(tmp_path, whole):
 )
 def test_a_damaged_plan_is_told_and_left(tmp_path, text, message):
     (tmp_path / "plan.json").write_text(text)
-    for action in (partial(examine, tmp_path), partial(run_study, make_plan(), tmp_path, Here)):
+    for action in (
+        partial(study_status, tmp_path),
+        partial(run_study, make_plan(), tmp_path, Here),
+    ):
         with pytest.raises(InputError, match=message):
             action()
     assert contents(tmp_path) == {"plan.json": text.encode()}
@@ -454,8 +377,7 @@ def test_another_plan_for_the_same_directory(finished, tmp_path):
     directory = shutil.copytree(finished[0], tmp_path / "copied")
     before = contents(directory)
     expected = re.escape(
-        "holds another study: seeds 0 there, 0, 1 here. Go on with that one: ratiosym study run "
-        "--out"
+        "holds another study: seeds 0 there, 0, 1 here. Resume that one: ratiosym study run --out"
     )
     with pytest.raises(InputError, match=expected):
         run_study(make_plan(["mars", TOO_FAST], seeds=[0, 1]), directory, Here)
@@ -516,13 +438,6 @@ def workers_of(parent):
     return [int(word) for word in found.stdout.split()]
 
 
-def wait_until(condition, seconds=240):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def is_alive(process):
     """Whether a process is there and not just waiting to be buried."""
     try:
@@ -545,11 +460,11 @@ def test_a_study_killed_at_any_moment_loses_nothing(moment, tmp_path):
     study.communicate()
     wait_until(lambda: not any(is_alive(worker) for worker in workers))
     wait_until(
-        lambda: not examine(tmp_path / "study").of("running"), seconds=10
+        lambda: not study_status(tmp_path / "study").of("running"), seconds=10
     )  # its last thread holds the lock
     before = {
         s.run.path: contents(tmp_path / "study" / s.run.path)
-        for s in examine(tmp_path / "study").of("done")
+        for s in study_status(tmp_path / "study").of("done")
     }
     study = start_command(tmp_path / "study")
     out, err = study.communicate()
@@ -591,7 +506,7 @@ def test_a_killed_worker_is_replaced(tmp_path):
 def test_ctrl_c_ends_the_workers_and_says_how_to_go_on(tmp_path):
     plan = write_plan(tmp_path / "plan.toml", range(2))
     study = start_command(tmp_path / "study", plan)
-    wait_until(lambda: len(examine_quietly(tmp_path / "study")) == 2)
+    wait_until(lambda: len(running_in(tmp_path / "study")) == 2)
     workers = workers_of(study.pid)
     study.send_signal(signal.SIGINT)
     out, err = study.communicate()
@@ -601,8 +516,8 @@ def test_ctrl_c_ends_the_workers_and_says_how_to_go_on(tmp_path):
     assert not list((tmp_path / "study").rglob("failure.txt"))
 
 
-def examine_quietly(directory):
-    return examine(directory).of("running") if (directory / "plan.json").exists() else []
+def running_in(directory):
+    return study_status(directory).of("running") if (directory / "plan.json").exists() else []
 
 
 @pytest.mark.slow
@@ -634,3 +549,11 @@ def test_a_run_in_a_worker_gives_the_numbers_of_a_run_by_itself(tmp_path):
     words = ["taskset", "-c", "0", sys.executable, "-c", code, json.dumps(run.config.to_dict())]
     subprocess.run([*words, str(tmp_path / "alone")], check=True, env=environment())
     expect_same_numbers(tmp_path / "study" / run.path, tmp_path / "alone")
+
+
+@pytest.mark.slow
+def test_fewer_workers_get_more_cores(tmp_path):
+    plan = make_plan(options={"steps": STEPS, "num_evaluations": 1})
+    run_study(plan, tmp_path / "study", partial(LocalProcesses, num_workers=1))
+    devices = read_json(tmp_path / "study" / plan.runs()[0].path / "config.json")["devices"]
+    assert len(devices) == len(os.sched_getaffinity(0))

@@ -10,7 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from statistics import mean, median
 
@@ -22,15 +22,16 @@ import pytest
 from ratiosym.envs.tasks import TASKS, Task
 from ratiosym.errors import InputError
 from ratiosym.experiments import presets, settings
+from ratiosym.experiments.jobs import LocalProcesses
 from ratiosym.experiments.presets import configure, preset, read_settings, tuning_preset
 from ratiosym.experiments.search_spaces import search_space
-from ratiosym.experiments.tuning import Search, TrialRow, local_workers, ray_workers, tune
-from ratiosym.experiments.tuning.ledger import Ledger
-from ratiosym.experiments.tuning.outcome import main_effects
+from ratiosym.experiments.tuning import Search, TrialRow, tune
+from ratiosym.experiments.tuning.importance import main_effects
 from ratiosym.experiments.tuning.search import PRUNER, SAMPLER, SEEDS
 from ratiosym.experiments.tuning.seeds import final_return, train_seed
 from ratiosym.experiments.tuning.storage import database_url, hide_password
-from ratiosym.experiments.tuning.workers import work
+from ratiosym.experiments.tuning.trials import TrialQueue
+from ratiosym.experiments.tuning.workers import run_trials
 from ratiosym.learning.train import NonFiniteLoss
 from ratiosym.runs.files import read_json
 from ratiosym.runs.tables import read_table
@@ -47,8 +48,8 @@ from tests.experiments.searching import (
 from tests.probes import Recall
 
 
-def run_search(search, run_seed=cheap_seed, number=1):
-    return tune(search, local_workers(number, run_seed))
+def run_search(search, train=cheap_seed, executor=None):
+    return tune(search, executor, train=train)
 
 
 def numbers(outcome):
@@ -224,12 +225,12 @@ def test_an_interrupted_search_goes_on(seed, whole, tmp_path):
     counting = Counting(fail_at=seed)
     with pytest.raises(KeyboardInterrupt):
         run_search(search, counting)
-    states = [row.state for row in Ledger(search).rows()]
+    states = [row.state for row in TrialQueue(search).rows()]
     assert states == ["complete"] * (seed // 3) + ["waiting"] * (8 - seed // 3)
     outcome = run_search(search, counting)
     assert numbers(outcome) == numbers(whole)[:8]
     assert len(counting.seen) == sum(len(row.seeds) for row in outcome.rows)  # none twice
-    assert [t.state.name for t in Ledger(search).trials()].count(
+    assert [t.state.name for t in TrialQueue(search).trials()].count(
         "FAIL"
     ) == 1  # the one that was stuck
 
@@ -248,7 +249,7 @@ def test_a_killed_search_goes_on(whole, tmp_path):
     search = cheap_search(tmp_path / "search", 4)
     (tmp_path / "search").mkdir()
     kill(tmp_path / "search", die_at=4)
-    rows = Ledger(search).rows()
+    rows = TrialQueue(search).rows()
     assert [row.state for row in rows] == ["complete", "waiting", "waiting", "waiting"]
     assert list(rows[1].seeds) == ["1000"]
     shutil.rmtree(
@@ -256,9 +257,10 @@ def test_a_killed_search_goes_on(whole, tmp_path):
     )  # as on another machine: the study knows what is finished
     counting = Counting()
     (tmp_path / "search" / "search.json").unlink(missing_ok=True)
-    work(search, counting)
+    run_trials(search, counting)
     found = [
-        (row.number, row.state, row.value, row.params, row.seeds) for row in Ledger(search).rows()
+        (row.number, row.state, row.value, row.params, row.seeds)
+        for row in TrialQueue(search).rows()
     ]
     assert found == numbers(whole)[:4]
     assert len(counting.seen) == 12 - 4
@@ -268,12 +270,12 @@ def test_seeds_on_disk_are_taken_where_the_study_does_not_know_of_them(whole, tm
     shutil.copytree(whole.search.out / "trials", tmp_path / "search" / "trials")
     counting = Counting()
     search = cheap_search(tmp_path / "search", 8)
-    Ledger(search)
-    work(search, counting)
+    TrialQueue(search)
+    run_trials(search, counting)
     assert counting.seen == []
     shutil.copytree(whole.search.out / "trials", tmp_path / "other" / "trials")
     other = cheap_search(tmp_path / "other", 2)
-    work(
+    run_trials(
         dataclasses.replace(other, config=dataclasses.replace(other.config, num_evaluations=1)),
         counting,
     )
@@ -297,7 +299,8 @@ def test_a_finished_search_runs_nothing_and_a_longer_one_the_rest(whole, tmp_pat
     assert len(counting.seen) <= 6
     before = contents(out)
     with pytest.raises(
-        InputError, match=r"has 22 trials already, but --trials is 20\. It may raise their number"
+        InputError,
+        match=r"has 22 trials already, but `num_trials` is 20\. Their number can be raised",
     ):
         run_search(cheap_search(out, 20))
     assert contents(out) == before
@@ -349,7 +352,7 @@ def test_workers_share_a_search(whole, tmp_path):
     """Two processes: not one trial more or fewer. The first five trials are random and complete, so
     they agree.
     """
-    outcome = run_search(cheap_search(tmp_path / "search", 5), number=2)
+    outcome = run_search(cheap_search(tmp_path / "search", 5), executor=partial(LocalProcesses, 2))
     assert numbers(outcome) == numbers(whole)[:5]
 
 
@@ -357,9 +360,9 @@ def test_workers_share_a_search(whole, tmp_path):
 
 
 WRONG = {
-    "no trials": ({"num_trials": 0}, r"--trials is 0; it must be at least 1"),
-    "negative trials": ({"num_trials": -3}, r"--trials is -3"),
-    "no seeds": ({"seeds": ()}, r"--num-seeds is 0; it must be at least 1"),
+    "no trials": ({"num_trials": 0}, r"`num_trials` is 0; it must be at least 1"),
+    "negative trials": ({"num_trials": -3}, r"`num_trials` is -3"),
+    "no seeds": ({"seeds": ()}, r"`seeds` is empty"),
     "few environments": (
         {"config": preset("smoke", TASK)},
         r"up to 8 minibatches .* the 4 environments of a group .*multiple of 16\.",
@@ -410,7 +413,7 @@ def test_a_directory_belongs_to_one_search(options, words, whole, tmp_path):
     with pytest.raises(InputError) as error:
         run_search(cheap_search(out, 20, name="mpe-spread-3ag/mars", **options))
     assert words in str(error.value)
-    assert "choose another --out; nothing was changed" in str(error.value)
+    assert "choose another `out`; nothing was changed" in str(error.value)
     assert contents(out) == before
 
 
@@ -421,7 +424,7 @@ def test_a_study_belongs_to_one_search(whole, tmp_path):
     search = cheap_search(out, 20)
     config = dataclasses.replace(search.config, steps=1024)
     with pytest.raises(InputError, match=r"has other settings \(run steps: 512 there, 1024 here\)"):
-        Ledger(dataclasses.replace(search, config=config))
+        TrialQueue(dataclasses.replace(search, config=config))
 
 
 def test_other_peoples_directories_are_left_alone(tmp_path):
@@ -431,15 +434,6 @@ def test_other_peoples_directories_are_left_alone(tmp_path):
     with pytest.raises(InputError, match="is not empty and holds no search"):
         run_search(cheap_search(tmp_path / "letter.txt"))
     assert contents(tmp_path) == {"letter.txt": b"Dear"}
-
-
-def test_numbers_of_workers():
-    with pytest.raises(InputError, match=r"--workers is 0; it must be at least 1"):
-        local_workers(0)
-    with pytest.raises(
-        InputError, match=r"--cpus is 0 and --gpus 0; a worker needs some of one of them"
-    ):
-        ray_workers(0, 0)
 
 
 # ---------------------------------------------------------------------------------------- addresses
@@ -481,7 +475,7 @@ def test_only_postgresql(address, tmp_path):
     ["postgresql://me:secret@host:port/db", "postgresql://me:secret@host", "postgresql://"],
 )
 def test_addresses_that_are_none(address):
-    with pytest.raises(InputError, match=r"which (is no address|names no database)") as error:
+    with pytest.raises(InputError, match=r"which (is not an address|names no database)") as error:
         database_url(address)
     assert "secret" not in str(error.value)
 
@@ -514,11 +508,11 @@ def test_a_seed_is_the_run_that_train_would_do(tmp_path_factory):
     }
 
 
-def tiny(objective, num_trials, out, **options):
+def tiny(objective, trials, out, **options):
     """A search that trains on a tiny environment."""
     sizes = {"num_envs": 16, "rollout_length": 2, "hidden_size": 4, "num_eval_episodes": 2}
     config = configure("recall", "smoke", objective=objective, steps=64, num_evaluations=1, **sizes)
-    return Search(config, num_trials, out, (1000,), **options)
+    return Search(config, trials, out, (1000,), **options)
 
 
 @pytest.fixture

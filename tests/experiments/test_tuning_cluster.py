@@ -11,8 +11,8 @@ from collections import Counter
 import pytest
 
 from ratiosym.errors import InputError
-from ratiosym.experiments.tuning import local_workers, storage, tune
-from ratiosym.experiments.tuning.ledger import Ledger
+from ratiosym.experiments.tuning import storage, tune
+from ratiosym.experiments.tuning.trials import TrialQueue
 from tests.example_runs import contents, run_command
 from tests.experiments.postgres import PASSWORD, postgres_server
 from tests.experiments.searching import TASK, WORKER, cheap_search, cheap_seed, worker_words
@@ -34,7 +34,7 @@ def quick_heart(monkeypatch):
 
 def expect_exact(search, num_killed):
     """Every place has been run once to its end; what was stuck was failed and taken up again."""
-    trials = Ledger(search).trials()
+    trials = TrialQueue(search).trials()
     finished = [t for t in trials if t.state.name in ("COMPLETE", "PRUNED")]
     assert sorted(t.user_attrs["place"] for t in finished) == list(range(search.num_trials))
     failed = [t for t in trials if t.state.name == "FAIL"]
@@ -94,7 +94,7 @@ def test_four_workers_one_killed(where, address, quick_heart, tmp_path):
     ended = Counter(config for what, _, config in notes if what == "end")
     assert set(ended.values()) == {1}  # no seed was run to its end twice
     assert sum(begun.values()) - sum(ended.values()) <= 1  # and one at most was lost
-    assert sum(ended.values()) == sum(len(row.seeds) for row in Ledger(search).rows())
+    assert sum(ended.values()) == sum(len(row.seeds) for row in TrialQueue(search).rows())
 
 
 def test_one_worker_is_killed_and_started_again(address, quick_heart, tmp_path):
@@ -108,10 +108,8 @@ def test_one_worker_is_killed_and_started_again(address, quick_heart, tmp_path):
     path.write_text(json.dumps({**options, "die_at": 4}))
     assert subprocess.run(worker_words(path), **WORKER, timeout=200).returncode == -signal.SIGKILL
     search = cheap_search(tmp_path / "search", 3, storage=address, name="again")
-    assert [row.state for row in Ledger(search).rows()] == ["complete", "running", "waiting"]
-    outcome = tune(
-        dataclasses.replace(search, out=tmp_path / "other"), local_workers(1, cheap_seed)
-    )
+    assert [row.state for row in TrialQueue(search).rows()] == ["complete", "running", "waiting"]
+    outcome = tune(dataclasses.replace(search, out=tmp_path / "other"), train=cheap_seed)
     expect_exact(search, num_killed=1)
     assert outcome.best is not None
     assert not (
@@ -125,32 +123,30 @@ def test_a_worker_that_was_silent_for_too_long_keeps_out(address, quick_heart, t
     (tmp_path / "search").mkdir()
 
     def other_takes_over(config):
-        ledger = Ledger(search)
-        [trial] = ledger.trials()
-        ledger.home.storage.set_trial_state_values(trial._trial_id, storage.TrialState.FAIL)
+        queue = TrialQueue(search)
+        [trial] = queue.trials()
+        queue.home.storage.set_trial_state_values(trial._trial_id, storage.TrialState.FAIL)
         rival = dataclasses.replace(search, out=tmp_path / "rival")
-        tune(rival, local_workers(1, cheap_seed))
+        tune(rival, train=cheap_seed)
         return [{**row, "mean_return": 1e6} for row in cheap_seed(config)]
 
-    outcome = tune(
-        dataclasses.replace(search, out=tmp_path / "slow"), local_workers(1, other_takes_over)
-    )
+    outcome = tune(dataclasses.replace(search, out=tmp_path / "slow"), train=other_takes_over)
     assert outcome.best.value < 100
     expect_exact(search, num_killed=1)
 
 
 def test_a_database_belongs_to_many_searches_and_a_name_to_one(address, tmp_path):
     search = cheap_search(tmp_path / "one", 2, storage=address, name="mine")
-    tune(search, local_workers(1, cheap_seed))
+    tune(search, train=cheap_seed)
     other = cheap_search(tmp_path / "two", 2, storage=address, name="mine", objective="mappo")
     with pytest.raises(
         InputError, match=r"The search 'mine' in 'postgresql://tuner:\*\*\*@.*' has other settings"
     ) as error:
-        tune(other, local_workers(1, cheap_seed))
-    assert "another --name" in str(error.value)
+        tune(other, train=cheap_seed)
+    assert "another `name`" in str(error.value)
     tune(
         dataclasses.replace(other, out=tmp_path / "three", name="yours"),
-        local_workers(1, cheap_seed),
+        train=cheap_seed,
     )
     expect_exact(search, num_killed=0)
 
@@ -161,7 +157,7 @@ def test_wrong_passwords_and_databases(address, tmp_path):
         (address + "x", "does not exist"),
     ):
         with pytest.raises(InputError, match=words) as error:
-            tune(cheap_search(tmp_path / "search", 2, storage=wrong), local_workers(1, cheap_seed))
+            tune(cheap_search(tmp_path / "search", 2, storage=wrong), train=cheap_seed)
         assert "wrong-word" not in str(error.value)
         assert PASSWORD not in str(error.value)
     assert not (tmp_path / "search").exists()

@@ -8,7 +8,7 @@ from ratiosym.cli.arguments import Arg, Command
 from ratiosym.errors import InputError
 
 if TYPE_CHECKING:
-    from ratiosym.experiments.executors import MakeExecutor
+    from ratiosym.experiments.jobs import MakeExecutor
     from ratiosym.experiments.plans import Plan
 
 
@@ -62,9 +62,9 @@ class RunStudy(Command):
         if len(plan.seeds) == 1:
             console.print("One seed only: results will have no confidence intervals.")
         with show_study_progress(out) as on_progress:
-            standing = run_study(plan, out, make_executor, self.retry_failed, on_progress)
-        show_end(standing, out)
-        if standing.of("failed"):
+            status = run_study(plan, out, make_executor, self.retry_failed, on_progress)
+        show_end(status, out)
+        if status.of("failed"):
             raise SystemExit(1)
 
     def find_plan(self) -> "tuple[Plan, Path]":
@@ -85,14 +85,9 @@ class RunStudy(Command):
 
     def make_executor(self) -> "MakeExecutor":
         """Where to compute."""
-        from functools import partial
+        from ratiosym.experiments.jobs import choose_executor
 
-        from ratiosym.experiments.executors import LocalProcesses, RayTasks
-
-        check_resources(self.executor, self.num_workers, self.num_cpus, self.num_gpus)
-        if self.executor == "local":
-            return partial(LocalProcesses, num_workers=self.num_workers)
-        return partial(RayTasks, num_cpus=self.num_cpus, num_gpus=self.num_gpus)
+        return choose_executor(self.executor, self.num_workers, self.num_cpus, self.num_gpus)
 
 
 @dataclass(frozen=True)
@@ -109,18 +104,6 @@ class StudyStatus(Command):
     def run(self) -> None:
         """Read the directory and print its status."""
         from ratiosym.cli.study_display import show_status
-        from ratiosym.experiments.study import examine
+        from ratiosym.experiments.study import study_status
 
-        show_status(examine(self.directory), self.directory)
-
-
-def check_resources(executor: str, num_workers: int | None, cpus: float, gpus: float) -> None:
-    """Each executor has its own options."""
-    if executor == "local" and (cpus, gpus) != (1, 0):
-        raise InputError(
-            "--cpus and --gpus are for --executor ray. On this machine give --workers."
-        )
-    if executor == "ray" and num_workers is not None:
-        raise InputError(
-            "--workers is for --executor local. Ray runs as many as fit: give --cpus and --gpus."
-        )
+        show_status(study_status(self.directory), self.directory)

@@ -14,13 +14,13 @@ from rich.text import Text
 
 from ratiosym.cli.display import console
 from ratiosym.cli.text import printable
-from ratiosym.experiments.study import STATES, RunState, Standing
+from ratiosym.experiments.study import STATES, RunStatus, StudyStatus
 from ratiosym.report.analysis import Analysis
 from ratiosym.report.tables import Cell, scores_table
 
 
 @contextmanager
-def show_study_progress(directory: Path) -> Iterator[Callable[[Standing], None]]:
+def show_study_progress(directory: Path) -> Iterator[Callable[[StudyStatus], None]]:
     """On a terminal a bar and one line per running run, elsewhere one line per finished run. After
     an interruption, how to resume.
     """
@@ -47,43 +47,43 @@ class _StudyView:
         self.live = live
         self.told: set[Path] | None = None  # runs that were over when last shown
 
-    def show(self, standing: Standing) -> None:
+    def show(self, status: StudyStatus) -> None:
         """Show the status of the study."""
-        over = {s.run.path: s for s in standing.runs if s.state in ("done", "failed")}
+        over = {s.run.path: s for s in status.runs if s.state in ("done", "failed")}
         if self.told is None:
             self.told = set(over)
             if self.live is None:
-                console.print(summary(standing), soft_wrap=True)
+                console.print(summary(status), soft_wrap=True)
         for path, state in over.items():
             if path not in self.told and (self.live is None or state.state == "failed"):
-                count = f"{len(over)} of {len(standing.runs)}, {time_left(standing)}"
+                count = f"{len(over)} of {len(status.runs)}, {time_left(status)}"
                 console.print(f"{state.state:7} {describe(state)}  ({count})", soft_wrap=True)
         self.told |= set(over)
         if self.live is not None:
-            self.live.update(self.picture(standing), refresh=True)
+            self.live.update(self.picture(status), refresh=True)
 
-    def picture(self, standing: Standing) -> Group:
+    def picture(self, status: StudyStatus) -> Group:
         """The bar, and one line per running run."""
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
-            Text(standing.plan.name, "bold"),
-            ProgressBar(standing.total_steps, standing.steps, width=24),
-            f"{standing.steps / standing.total_steps:.0%}  {summary(standing)}",
+            Text(status.plan.name, "bold"),
+            ProgressBar(status.total_steps, status.steps, width=24),
+            f"{status.steps / status.total_steps:.0%}  {summary(status)}",
         )
         lines = Table.grid(padding=(0, 2))
-        for state in standing.of("running"):
+        for state in status.of("running"):
             lines.add_row(
                 f"  {run_name(state)}", f"{state.steps / state.run.steps:.0%}", *numbers(state)
             )
         return Group(bar, lines)
 
 
-def run_name(state: RunState) -> str:
+def run_name(state: RunStatus) -> str:
     """A run in words."""
     return f"{state.run.task} {state.run.label} seed {state.run.seed}"
 
 
-def numbers(state: RunState) -> list[str]:
+def numbers(state: RunStatus) -> list[str]:
     """Return and speed, as far as they are known."""
     words = [] if state.mean_return is None else [f"return {state.mean_return:.2f}"]
     if state.state == "running":
@@ -92,22 +92,22 @@ def numbers(state: RunState) -> list[str]:
     return words
 
 
-def describe(state: RunState) -> str:
+def describe(state: RunStatus) -> str:
     """A run in one line."""
     if state.state == "failed":
         return f"{run_name(state)}: {printable(state.error)}"
     return "  ".join([run_name(state), *numbers(state)])
 
 
-def summary(standing: Standing) -> str:
+def summary(status: StudyStatus) -> str:
     """How many runs are in which state, and the time left."""
-    counts = [f"{len(standing.of(state))} {state}" for state in STATES if standing.of(state)]
-    return f"{', '.join(counts)} of {len(standing.runs)} runs; {time_left(standing)}"
+    counts = [f"{len(status.of(state))} {state}" for state in STATES if status.of(state)]
+    return f"{', '.join(counts)} of {len(status.runs)} runs; {time_left(status)}"
 
 
-def time_left(standing: Standing) -> str:
+def time_left(status: StudyStatus) -> str:
     """The estimate in words."""
-    seconds = standing.seconds_left()
+    seconds = status.seconds_left()
     if seconds is None:
         return "time left unknown"
     if seconds == 0:
@@ -126,9 +126,9 @@ def time_left(standing: Standing) -> str:
     return f"about {words} left"
 
 
-def show_status(standing: Standing, directory: Path) -> None:
+def show_status(status: StudyStatus, directory: Path) -> None:
     """The status of a study."""
-    plan = standing.plan
+    plan = status.plan
     console.print(f"{plan.name}: {plan.about}" if plan.about else plan.name, soft_wrap=True)
     labels = [a.label for a in plan.algorithms]
     table = Table(title=f"runs done of {len(plan.seeds)}", title_justify="left")
@@ -137,37 +137,37 @@ def show_status(standing: Standing, directory: Path) -> None:
         table.add_column(label, justify="right")
     for task in plan.tasks:
         done = {
-            label: sum(s.run.task == task and s.run.label == label for s in standing.of("done"))
+            label: sum(s.run.task == task and s.run.label == label for s in status.of("done"))
             for label in labels
         }
         table.add_row(task, *(str(done[label]) for label in labels))
     console.print(table)
-    for state in standing.of("running"):
+    for state in status.of("running"):
         line = "  ".join([run_name(state), f"{state.steps / state.run.steps:.0%}", *numbers(state)])
         console.print(f"running  {line}", soft_wrap=True)
-    show_failures(standing, directory)
+    show_failures(status, directory)
     console.print(
-        f"{standing.steps / standing.total_steps:.0%} of all steps: {summary(standing)}",
+        f"{status.steps / status.total_steps:.0%} of all steps: {summary(status)}",
         soft_wrap=True,
     )
-    left = len(standing.of("interrupted")) + len(standing.of("missing"))
-    if left and not standing.of("running"):
+    left = len(status.of("interrupted")) + len(status.of("missing"))
+    if left and not status.of("running"):
         again = f"ratiosym study run --out {quote(str(directory))}"
         console.print(f"Resume with: {again}", soft_wrap=True)
 
 
-def show_failures(standing: Standing, directory: Path) -> None:
+def show_failures(status: StudyStatus, directory: Path) -> None:
     """Failed runs, and where their errors are."""
-    for state in standing.of("failed"):
+    for state in status.of("failed"):
         line = f"failed   {describe(state)} ({directory / state.run.path / 'failure.txt'})"
         console.print(line, soft_wrap=True)
 
 
-def show_end(standing: Standing, directory: Path) -> None:
+def show_end(status: StudyStatus, directory: Path) -> None:
     """The outcome of a study."""
-    show_failures(standing, directory)
-    console.print(f"{summary(standing)}. Directory: {directory}", soft_wrap=True)
-    if standing.of("failed"):
+    show_failures(status, directory)
+    console.print(f"{summary(status)}. Directory: {directory}", soft_wrap=True)
+    if status.of("failed"):
         again = f"ratiosym study run --out {quote(str(directory))} --retry-failed"
         console.print(f"Retry the failed runs with: {again}", soft_wrap=True)
 

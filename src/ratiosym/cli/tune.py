@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ratiosym.cli.arguments import MAX_SEED, Arg, Command, Option, options_of, to_flag
-from ratiosym.cli.study import check_resources
 from ratiosym.errors import InputError
 
 if TYPE_CHECKING:  # Optuna takes its time to load
+    from ratiosym.experiments.jobs import MakeExecutor
     from ratiosym.experiments.tuning import Search
-    from ratiosym.experiments.tuning.outcome import RunWorkers
     from ratiosym.learning.config import RunConfig
 
 SEARCH, TRIAL, WORKERS = "search", "runs of a trial", "workers"
@@ -118,10 +117,10 @@ class Tune(Command):
         for search in searches:
             search.validate()
         start_jax()
-        run_workers = self.run_workers()
+        executor = self.make_executor()
         for search in searches:
             with show_search_progress(search) as on_progress:
-                outcome = tune(search, run_workers, on_progress)
+                outcome = tune(search, executor, on_progress)
             show_outcome(outcome, draw_search(search.out))
             forget_programs()
 
@@ -184,15 +183,16 @@ class Tune(Command):
         from ratiosym.experiments.search_spaces import default_trials
         from ratiosym.experiments.tuning import SEEDS, Search
 
+        if self.num_seeds < 1:
+            raise InputError(f"`num_seeds` is {self.num_seeds}; it must be at least 1.")
         trials = default_trials(config.objective) if self.num_trials is None else self.num_trials
         seeds = tuple(range(SEEDS[0], SEEDS[0] + self.num_seeds))
         return Search(config, trials, out, seeds, self.seed, self.storage, name)
 
-    def run_workers(self) -> "RunWorkers":
-        """Who runs the trials."""
-        from ratiosym.experiments.tuning import default_workers, local_workers, ray_workers
+    def make_executor(self) -> "MakeExecutor | None":
+        """Where trials are run: a single local worker is this process."""
+        from ratiosym.experiments.jobs import choose_executor, default_workers
 
-        check_resources(self.executor, self.num_workers, self.num_cpus, self.num_gpus)
-        if self.executor == "ray":
-            return ray_workers(self.num_cpus, self.num_gpus)
-        return local_workers(default_workers() if self.num_workers is None else self.num_workers)
+        executor = choose_executor(self.executor, self.num_workers, self.num_cpus, self.num_gpus)
+        number = default_workers() if self.num_workers is None else self.num_workers
+        return None if self.executor == "local" and number == 1 else executor

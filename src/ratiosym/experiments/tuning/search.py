@@ -1,4 +1,4 @@
-"""What a search is, and where its trials stand."""
+"""What a search is, and the state of its trials."""
 
 import json
 from dataclasses import dataclass, field
@@ -12,8 +12,9 @@ from ratiosym.experiments.search_spaces import Choices, search_space
 from ratiosym.experiments.tuning.storage import hide_password
 from ratiosym.learning.config import RunConfig
 
-SEEDS = tuple(range(1000, 1005))  # five fixed ones, and none of a final run's (Decision 66)
-# Every flag by name, since Optuna's defaults change (Decision 65).
+# Five fixed seeds. Final runs have seeds 0, 1, ..., so none of them is tuned on (Decision 66).
+SEEDS = tuple(range(1000, 1005))
+# Every flag by name, since Optuna's defaults change between versions (Decision 65).
 SAMPLER = {
     "multivariate": False,
     "group": False,
@@ -21,28 +22,23 @@ SAMPLER = {
     "n_startup_trials": 10,
     "n_ei_candidates": 24,
 }
-PRUNER = {
-    "n_startup_trials": 5,
-    "n_warmup_steps": 0,
-    "interval_steps": 1,
-    "n_min_trials": 1,
-}  # Decision 68
+# The median rule after every seed, from the sixth complete trial on (Decision 68).
+PRUNER = {"n_startup_trials": 5, "n_warmup_steps": 0, "interval_steps": 1, "n_min_trials": 1}
 
 FINISHED = ("complete", "pruned", "diverged")
 
 
 @dataclass(frozen=True)
 class Search:
-    """A search: what is tried on what, and where it is kept."""
+    """A search: what is tried, on which task, and where its files go."""
 
     config: RunConfig  # task, objective, budget; a trial replaces what is searched, and the seed
     num_trials: int
     out: Path
     seeds: tuple[int, ...] = SEEDS
     sampler_seed: int = 0
-    storage: str | None = field(
-        default=None, repr=False
-    )  # postgresql://...; None is a journal file in ``out``
+    # postgresql://..., or None for a journal file in ``out``
+    storage: str | None = field(default=None, repr=False)
     name: str = ""  # of the study in the storage
 
     @property
@@ -52,12 +48,12 @@ class Search:
 
     @property
     def study_name(self) -> str:
-        """What the storage calls it."""
+        """Its name in the storage."""
         return self.name or f"{self.config.task}/{self.config.objective}"
 
     @property
     def address(self) -> str:
-        """Where the study is, fit to be shown and written down."""
+        """Where the study is stored, without a password: for messages and files."""
         return "journal.log" if self.storage is None else hide_password(self.storage)
 
     def trial_config(self, params: dict[str, Any], seed: int) -> RunConfig:
@@ -65,15 +61,11 @@ class Search:
         return change(self.config, **params, seed=seed)
 
     def settings(self) -> dict[str, Any]:
-        """Everything that a trial's value depends on, as plain data: workers of one search must
+        """Everything that a trial's value depends on, as plain data. All workers of a search must
         agree on it.
         """
-        fixed = {
-            k: v
-            for part in flat(self.config)
-            for k, v in part.items()
-            if k not in (*self.space, "seed")
-        }
+        searched = (*self.space, "seed")
+        fixed = {k: v for k, v in flatten(self.config).items() if k not in searched}
         data = {
             "run": fixed,
             "space": self.space,
@@ -85,16 +77,17 @@ class Search:
 
     def validate(self) -> None:
         """Raise InputError where a trial could not run."""
-        for name, number in (("--trials", self.num_trials), ("--num-seeds", len(self.seeds))):
-            if number < 1:
-                raise InputError(f"{name} is {number}; it must be at least 1.")
+        if self.num_trials < 1:
+            raise InputError(f"`num_trials` is {self.num_trials}; it must be at least 1.")
+        if not self.seeds:
+            raise InputError("`seeds` is empty; a trial needs at least one seed.")
         shape, most = self.config.shape, max(self.space["num_minibatches"])
         if shape.num_envs % shape.update_batch_size == 0 and shape.sequences_per_group % most:
             what = "environments" if shape.is_recurrent else "steps"
             raise InputError(
                 f"The search tries up to {most} minibatches (Table 2), which do not divide the "
                 f"{shape.sequences_per_group} {what} of a group ({shape.num_envs} environments in "
-                f"{shape.update_batch_size} groups). Choose --num-envs as a multiple of "
+                f"{shape.update_batch_size} groups). Choose `num_envs` as a multiple of "
                 f"{most * shape.update_batch_size}."
             )
         sizes = product(self.space["num_minibatches"], self.seeds)
@@ -103,17 +96,16 @@ class Search:
             self.trial_config({**params, "num_minibatches": num_minibatches}, seed).validate()
 
 
-def flat(config: RunConfig) -> list[dict[str, Any]]:
-    """A configuration and its parts, without nesting."""
+def flatten(config: RunConfig) -> dict[str, Any]:
+    """A configuration and its parts as one table."""
     data = config.to_dict()
     parts = [data.pop(name) for name in ("objective_parameters", "hyperparameters", "shape")]
-    given = {k: v for k, v in parts[0].items() if v is not None}
-    return [data, given, *parts[1:]]
+    return {**data, **{name: value for part in parts for name, value in part.items()}}
 
 
 @dataclass(frozen=True)
 class TrialRow:
-    """Where one of the N places stands."""
+    """The state of one trial."""
 
     number: int
     state: str  # waiting, running, complete, pruned or diverged

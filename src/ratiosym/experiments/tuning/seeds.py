@@ -1,4 +1,4 @@
-"""One seed of a trial: trained, valued, kept."""
+"""One seed of a trial: training it, its value, and its files."""
 
 import math
 from collections.abc import Callable
@@ -16,11 +16,13 @@ from ratiosym.runs.directory import write_failure
 from ratiosym.runs.loop import evaluation_row
 from ratiosym.runs.tables import Row
 
-RunSeed = Callable[[RunConfig], list[Row]]
+TrainSeed = Callable[[RunConfig], list[Row]]
 
 
 def train_seed(config: RunConfig) -> list[Row]:
-    """One seed from start to end: its evaluations. The absolute metric is left to final runs."""
+    """Train one seed from start to end: its evaluations. The absolute metric is left to final
+    runs.
+    """
     enable_compilation_cache()
     rows = []
     for event in learn(make_learner(make(config.task), config, 1), config, [config.seed]):
@@ -32,8 +34,8 @@ def train_seed(config: RunConfig) -> list[Row]:
 
 
 def final_return(evaluations: list[Row]) -> float:
-    """A seed's value: the mean return over the last 20% of evaluations, the one before training not
-    counted.
+    """A seed's value: the mean return over the last 20% of its evaluations, not counting the one
+    before training.
     """
     returns = [row["mean_return"] for row in evaluations[1:]]
     return mean(returns[-math.ceil(0.2 * len(returns)) :])
@@ -43,13 +45,13 @@ class Diverged(ArithmeticError):  # noqa: N818  (what happened, not a mistake of
     """The returns of a seed stopped being numbers."""
 
 
-def reason(error: Exception) -> str:
-    """What happened, without advice for people who train one run."""
+def what_happened(error: Exception) -> str:
+    """The first sentence of an error, without the advice for a single run."""
     return str(error).partition(". ")[0].rstrip(".") + "."
 
 
-def seed_value(directory: Path, config: RunConfig, run_seed: RunSeed) -> float:
-    """Run a seed and keep it, unless it is there already."""
+def seed_value(directory: Path, config: RunConfig, train: TrainSeed) -> float:
+    """The value of a seed. It is trained and recorded, unless its record exists already."""
     summary = directory / "summary.json"
     if (
         summary.exists()
@@ -60,12 +62,12 @@ def seed_value(directory: Path, config: RunConfig, run_seed: RunSeed) -> float:
     files.write_json(directory / "config.json", {"config": config.to_dict()})
     began = monotonic()
     try:
-        evaluations = run_seed(config)
+        evaluations = train(config)
         value = final_return(evaluations)
         if not math.isfinite(value):
             raise Diverged(f"The returns of seed {config.seed} are not finite numbers.")
     except (NonFiniteLoss, Diverged) as error:
-        write_failure(directory, reason(error))
+        write_failure(directory, what_happened(error))
         raise
     tables.write_table(directory / "evaluations.csv", evaluations)
     files.write_json(summary, {"value": value, "seconds": round(monotonic() - began, 1)})

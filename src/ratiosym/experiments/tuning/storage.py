@@ -1,4 +1,4 @@
-"""Where a study is kept: a journal file for one machine, PostgreSQL for many."""
+"""Where the Optuna study of a search is stored: in a journal file (one machine) or PostgreSQL."""
 
 import contextlib
 import hashlib
@@ -12,56 +12,57 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import optuna
-import sqlalchemy
 from filelock import FileLock, Timeout
 from optuna.trial import TrialState
 
-from ratiosym.errors import InputError
+from ratiosym.errors import InputError, MissingLibraryError
 
-# A database's workers show that they live every so many seconds; one silent for longer has lost its
-# trial.
+# Optuna numbers its own trials, failed ones included. Ours is this attribute of them.
+NUMBER = "place"
+# Workers of a database send a heartbeat every so many seconds; one that has been silent for longer
+# than the grace period has lost its trial.
 HEARTBEAT_SECONDS = 20
 GRACE_SECONDS = 90
 
 
 def trial_directory(out: Path, number: int) -> Path:
-    """Where a trial's seeds are."""
+    """Where the seeds of a trial are."""
     return out / "trials" / f"{number:04d}"
 
 
 @runtime_checkable
-class Home(Protocol):
-    """A study's storage, one claim at a time, and whether the worker of a trial lives."""
+class StudyStorage(Protocol):
+    """Optuna's storage, a lock for all workers, and which trials' workers are alive."""
 
     storage: Any
 
-    def claiming(self) -> AbstractContextManager[Any]:
-        """Held by one worker at a time; death ends it."""
+    def exclusive(self) -> AbstractContextManager[Any]:
+        """Held by one worker at a time, and released if it dies."""
 
     def hold(self, trial_id: int, number: int) -> AbstractContextManager[Any]:
-        """While it lasts, the trial's worker lives."""
+        """Show, as long as it is open, that the trial's worker is alive."""
 
-    def fail_dead(self, study: Any) -> None:
+    def fail_abandoned(self, study: Any) -> None:
         """Fail running trials whose worker has died."""
 
 
-class Journal:
-    """A file, for the processes of one machine. Locks are the system's: a process's go with it,
-    however it dies.
+class JournalFile:
+    """A file, for the processes of one machine. Its locks are the operating system's, which
+    releases them with their process, however it dies.
     """
 
     def __init__(self, out: Path) -> None:
         path = out / "journal.log"
         lock = FileLock(out / "journal.lock")
         with lock:
-            mend(path)
+            truncate_unfinished_line(path)
         self.out = out
         self.storage = optuna.storages.JournalStorage(
             optuna.storages.journal.JournalFileBackend(str(path), lock_obj=lock)
         )
 
-    def claiming(self) -> AbstractContextManager[Any]:
-        """One at a time."""
+    def exclusive(self) -> AbstractContextManager[Any]:
+        """One worker at a time."""
         return FileLock(self.out / "claims.lock")
 
     def hold(self, trial_id: int, number: int) -> AbstractContextManager[Any]:
@@ -70,38 +71,39 @@ class Journal:
         directory.mkdir(parents=True, exist_ok=True)
         return FileLock(directory / "lock", timeout=0)
 
-    def fail_dead(self, study: Any) -> None:
-        """Those whose lock is free."""
+    def fail_abandoned(self, study: Any) -> None:
+        """Fail running trials whose lock is free."""
         for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             try:
-                with self.hold(trial._trial_id, trial.user_attrs["place"]):
+                with self.hold(trial._trial_id, trial.user_attrs[NUMBER]):
                     self.storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
             except Timeout:
-                continue  # its worker lives
+                continue  # its worker is alive
 
 
-def mend(path: Path) -> None:
-    """Cut off a line that its writer did not live to finish."""
+def truncate_unfinished_line(path: Path) -> None:
+    """Cut off a line whose writer was killed before its end."""
     if path.exists():
         content = path.read_bytes()
         if not content.endswith(b"\n"):
             os.truncate(path, content.rfind(b"\n") + 1)
 
 
-class Database:
-    """A PostgreSQL server, for workers on many machines: they live while their heart beats."""
+class PostgresDatabase:
+    """A PostgreSQL server, for workers on many machines. Those that send heartbeats are alive."""
 
     def __init__(self, address: str, study_name: str) -> None:
         url = database_url(address)
+        import sqlalchemy
+
         # A connection lasts for one question: workers wait for hours between two.
         options = {"connect_args": {"connect_timeout": 10}, "poolclass": sqlalchemy.pool.NullPool}
         digest = hashlib.sha256(f"ratiosym {study_name}".encode()).digest()
         self._key = int.from_bytes(digest[:8], signed=True)
+        self._lock = sqlalchemy.text("SELECT pg_advisory_xact_lock(:key)")
         self._engine = sqlalchemy.create_engine(url, **options)
-        with (
-            self.claiming(),
-            quietly(),
-        ):  # two workers that make the tables at once would trip over each other
+        # Exclusive, since two workers that create the tables at once would get errors.
+        with self.exclusive(), quietly():
             self.storage = optuna.storages.RDBStorage(
                 url,
                 engine_kwargs=options,
@@ -110,18 +112,16 @@ class Database:
             )
 
     @contextmanager
-    def claiming(self) -> Iterator[None]:
-        """A lock of the server's; it ends with the transaction, and that with its connection."""
+    def exclusive(self) -> Iterator[None]:
+        """A lock of the server's. It ends with the transaction, and that with its connection."""
         with self._engine.begin() as connection:
-            connection.execute(
-                sqlalchemy.text("SELECT pg_advisory_xact_lock(:key)"), {"key": self._key}
-            )
+            connection.execute(self._lock, {"key": self._key})
             yield
 
     @contextmanager
     def hold(self, trial_id: int, number: int) -> Iterator[None]:
         """Heartbeats, the first one before the trial is called running: without any it would never
-        be found dead.
+        be found abandoned.
         """
         self.storage.record_heartbeat(trial_id)
         is_over = threading.Event()
@@ -138,70 +138,87 @@ class Database:
             with contextlib.suppress(Exception):  # the server may be away for a moment
                 self.storage.record_heartbeat(trial_id)
 
-    def fail_dead(self, study: Any) -> None:
-        """Those that have been silent for too long."""
+    def fail_abandoned(self, study: Any) -> None:
+        """Fail trials whose heartbeats have stopped for too long."""
         with quietly():
             optuna.storages.fail_stale_trials(study)
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without Optuna's remarks on what is experimental or on few trials."""
+    """Without Optuna's warnings about experimental features or few trials."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
+# ---------------------------------------------------------------------------------------- addresses
+
+_ADVICE = (
+    "It must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE; without `storage`, a journal file "
+    "is used."
+)
+
+
 def hide_password(address: str) -> str:
-    """A storage's address without its secret."""
+    """The address of a storage without its secret. Only addresses of the usual form are shown at
+    all: what is mistyped may hold a password anywhere.
+    """
+    if not re.match(r"[A-Za-z][A-Za-z0-9+]*://", address):
+        return "(hidden: it may hold a password)"
     scheme, sign, rest = address.partition("://")
     user, at, place = rest.rpartition("@")
     name, colon, _ = user.partition(":")
     hidden = f"{scheme}{sign}{name}{colon}{'***' if colon else ''}{at}{place}"
-    return re.sub(r"(password=)[^&\s]*", r"\1***", hidden)
+    return re.sub(r"(password\s*=\s*)[^&\s]*", r"\1***", hidden, flags=re.IGNORECASE)
 
 
 def database_url(address: str) -> str:
     """The address as SQLAlchemy wants it, or InputError."""
-    advice = (
-        "It must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE; without --storage a journal "
-        "file is used."
-    )
-    if address.partition("://")[0] not in ("postgresql", "postgresql+psycopg"):
-        raise InputError(f"--storage is '{hide_password(address)}'. {advice}")
+    shown = hide_password(address)
+    if not address.startswith(("postgresql://", "postgresql+psycopg://")):
+        raise InputError(f"`storage` is {_quote(shown)}. {_ADVICE}")
     try:
         import psycopg  # noqa: F401
+        import sqlalchemy
     except ImportError:
-        raise InputError(
-            "--storage needs the library psycopg. Install it with: pip install 'ratiosym[cluster]'"
+        raise MissingLibraryError(
+            "`storage` needs the libraries psycopg and SQLAlchemy. Install them with: pip install "
+            "'ratiosym[cluster]'"
         ) from None
     try:
         url = sqlalchemy.make_url(address).set(drivername="postgresql+psycopg")
     except (sqlalchemy.exc.ArgumentError, ValueError):
         raise InputError(
-            f"--storage is '{hide_password(address)}', which is no address. {advice}"
+            f"`storage` is {_quote(shown)}, which is not an address. {_ADVICE}"
         ) from None
     if not url.database:
-        raise InputError(
-            f"--storage is '{hide_password(address)}', which names no database. {advice}"
-        )
+        raise InputError(f"`storage` is {_quote(shown)}, which names no database. {_ADVICE}")
     return url.render_as_string(hide_password=False)
+
+
+def _quote(shown: str) -> str:
+    return shown if shown.startswith("(") else f"'{shown}'"
 
 
 @contextmanager
 def database_errors(address: str | None) -> Iterator[None]:
-    """What goes wrong with a database, in one sentence and without the password."""
+    """Errors of a database in one sentence, and without its password."""
+    if address is None:
+        yield
+        return
+    url = database_url(address)
+    import sqlalchemy
+
     try:
         yield
     except (sqlalchemy.exc.SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
         cause = getattr(error.__cause__ or error, "orig", None) or error
         line = str(cause).strip().splitlines()[0]
-        if address is None:
-            raise
-        secret = sqlalchemy.make_url(database_url(address)).password
-        line = line.replace(secret, "***") if secret else line
+        parsed = sqlalchemy.make_url(url)
+        for secret in (parsed.password, parsed.query.get("password")):
+            line = line.replace(str(secret), "***") if secret else line
         raise InputError(
             f"The database '{hide_password(address)}' does not answer as it should: {line}. "
-            f"Nothing that has finished "
-            f"is lost: the same command goes on when it does."
+            f"Finished trials are kept: the same command resumes the search."
         ) from None

@@ -1,0 +1,88 @@
+"""What a job is, and the lock that makes sure that only one process works on it."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from time import monotonic, sleep
+from typing import Protocol, runtime_checkable
+
+ending = Event()  # this worker process has been asked to end
+
+
+@runtime_checkable
+class Job(Protocol):
+    """A piece of work. It is pickled for its worker, and everything about its state is on disk (or
+    in a database), so that every process sees the same.
+    """
+
+    @property
+    def name(self) -> str:
+        """Unique among the jobs that are run together."""
+
+    @property
+    def path(self) -> Path:
+        """What the job's own files begin with: ``path.lock``, ``path.log``."""
+
+    def is_over(self) -> bool:
+        """Whether there is nothing left to do: it has succeeded, or failed for good."""
+
+    def progress(self) -> float:
+        """A number that grows as the job gets anywhere: what a dead worker's successor starts
+        from.
+        """
+
+    def run(self) -> None:
+        """Do it, or continue it. Called in a worker that has claimed the job."""
+
+    def give_up(self, reason: str) -> None:
+        """Record that the job has failed because its workers died."""
+
+
+def job_file(job: Job, suffix: str) -> Path:
+    """A file of a job: its lock, its log."""
+    return job.path.with_name(job.path.name + suffix)
+
+
+def perform(job: Job, patience: float = 1.0) -> bool:
+    """Claim a job and run it unless it is over. False if another process has it.
+
+    ``patience`` in seconds outlasts processes that only test the lock.
+    """
+    with claim(job, patience) as is_ours:
+        if is_ours and not job.is_over():
+            job.run()
+        return is_ours
+
+
+@contextmanager
+def claim(job: Job, patience: float = 1.0) -> Iterator[bool]:
+    """Hold the lock of a job: whether we got it. The operating system releases it with the process,
+    however that ends.
+    """
+    path = job_file(job, ".lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    deadline = monotonic() + patience
+    with open(path, "w") as file:
+        while not (is_ours := _try_lock(file.fileno(), fcntl.LOCK_EX)) and monotonic() < deadline:
+            sleep(0.05)
+        yield is_ours
+
+
+def is_claimed(job: Job) -> bool:
+    """Whether a process is working on a job."""
+    try:
+        with open(job_file(job, ".lock")) as file:  # closing it releases a lock that we got
+            return not _try_lock(file.fileno(), fcntl.LOCK_SH)
+    except FileNotFoundError:
+        return False
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
+    """Lock an open file if nobody else holds it; whether we hold it now."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

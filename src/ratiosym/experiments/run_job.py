@@ -1,0 +1,123 @@
+"""One run of a study as a job: started or resumed, its progress noted, its error recorded.
+
+``DIR/work/TASK/LABEL/`` holds what workers need besides the runs: ``seed-S.lock``, held while the
+run is being worked on, ``seed-S.json``, how far it is, and ``seed-S.log``, what its process
+printed.
+"""
+
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from time import monotonic
+from typing import Any
+
+from ratiosym.experiments.jobs import job_file
+from ratiosym.experiments.jobs.job import ending
+from ratiosym.experiments.plans import PlannedRun
+from ratiosym.runs import checkpoint, loop
+from ratiosym.runs.directory import clear_failure, read_failure, write_failure
+from ratiosym.runs.files import clear_leftovers, write_json
+
+PROGRESS_SECONDS = 2.0  # between two notes of a run's progress
+
+
+@dataclass(frozen=True)
+class RunJob:
+    """A planned run, in the directory of its study."""
+
+    study: Path
+    planned: PlannedRun
+
+    @property
+    def name(self) -> str:
+        """The run's path within the study."""
+        return str(self.planned.path)
+
+    @property
+    def path(self) -> Path:
+        """Of its lock, log and notes. They are not in the run's directory, which must hold nothing
+        but what 'ratiosym train' writes (Decision 52).
+        """
+        return self.study / "work" / self.planned.path.relative_to("runs")
+
+    @property
+    def directory(self) -> Path:
+        """The run's own directory."""
+        return self.study / self.planned.path
+
+    @property
+    def notes(self) -> Path:
+        """Where its worker writes down how far it is."""
+        return job_file(self, ".json")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the run has finished."""
+        return (self.directory / "summary.json").exists()
+
+    def is_over(self) -> bool:
+        """Whether the run has finished or failed."""
+        return self.is_done or read_failure(self.directory) is not None
+
+    def progress(self) -> float:
+        """Environment steps up to the newest checkpoint, from which the run would be resumed."""
+        updates = checkpoint.updates(self.directory / "checkpoint")
+        return updates[-1] * self.planned.config.shape.steps_per_update if updates else 0
+
+    def run(self) -> None:
+        """Start the run or resume it."""
+        clear_leftovers(self.directory)
+        notes = ProgressNotes(self.notes)
+        try:
+            if (self.directory / "config.json").exists():
+                loop.resume(self.directory, on_progress=notes.take)
+            else:
+                loop.start(self.planned.config, self.directory, on_progress=notes.take)
+        except Exception as error:
+            if ending.is_set():
+                # Libraries turn the interrupt into errors of their own: no failure of the run.
+                raise KeyboardInterrupt from error
+            what = f"{type(error).__name__}: {error}"
+            write_failure(self.directory, what, traceback.format_exc())
+        else:
+            notes.write()
+
+    def give_up(self, reason: str) -> None:
+        """Record that the run failed because its workers died."""
+        write_failure(self.directory, *reason.split("\n", 1))
+
+    def forget_failure(self) -> None:
+        """Make a failed run one that can be resumed."""
+        clear_failure(self.directory)
+
+
+class ProgressNotes:
+    """How far a run is, written to a file now and then. Times are of this process alone, its start
+    included.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.began, self.written = monotonic(), float("-inf")
+        self.first_steps: int | None = None
+        self.values: dict[str, Any] = {}
+
+    def take(self, progress: loop.Progress) -> None:
+        """Note what happened."""
+        if self.first_steps is None:
+            self.first_steps = progress.steps
+        self.values["steps"] = progress.steps
+        if progress.evaluations:
+            self.values["mean_return"] = mean(row["mean_return"] for row in progress.evaluations)
+        if progress.rows:
+            self.values["steps_per_second"] = progress.rows[0]["steps_per_second"]
+        if monotonic() - self.written >= PROGRESS_SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Write the notes to disk."""
+        self.written = monotonic()
+        timed = self.values["steps"] - (self.first_steps or 0)
+        times = {"timed_steps": timed, "seconds": self.written - self.began}
+        write_json(self.path, {**self.values, **times})
