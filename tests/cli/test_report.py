@@ -85,20 +85,6 @@ def test_nothing_has_finished(ask, here):
     assert sorted(p.name for p in (here / "study").iterdir()) == ["plan.json", "runs"]
 
 
-def test_help(ask, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    text = ask("report", "--help")
-    for part in (
-        "DIR",
-        "--out",
-        "--seed",
-        "ratiosym report studies/smoke",
-        "marl-eval.json",
-        "report.html",
-    ):
-        assert part in text
-
-
 @pytest.mark.slow
 def test_a_study_that_was_really_run(here):
     """From the plan to the page, with the commands alone."""

@@ -8,14 +8,19 @@ from time import monotonic
 
 import pytest
 
-from ratiosym.cli.commands import Train, parse
-from ratiosym.cli.tune import Tune, describe, summary
-from ratiosym.experiments.presets import configure, preset, tuning_preset
+from ratiosym.cli.commands import build_command, find_command
+from ratiosym.cli.tune_display import describe, summary
+from ratiosym.experiments.presets import configure, tuning_preset
 from ratiosym.experiments.search_spaces import search_space
 from ratiosym.experiments.tuning import TrialRow
 from ratiosym.learning.config import RunShape
 from ratiosym.runs.files import read_json
 from tests.example_runs import COMMAND, TASK, contents, environment
+
+
+def parse(words):
+    return build_command(find_command(words))
+
 
 SMOKE = ("tune", TASK, "--preset", "smoke", "--workers", 1)
 
@@ -58,11 +63,11 @@ WRONG = {
     ),
     "plan and task": (
         ("tune", TASK, "--all", "smoke"),
-        ("--all takes task, objective, preset and sizes",),
+        ("--all takes task, objective, preset and sizes from the plan. Leave out",),
     ),
     "plan and sizes": (
         ("tune", "--all", "smoke", "--num-envs", 8),
-        ("--all takes task, objective, preset and sizes",),
+        ("--all takes task, objective, preset and sizes from the plan. Leave out",),
     ),
     "cores of this machine": (
         (*SMOKE, "--cpus", 2),
@@ -84,7 +89,14 @@ WRONG = {
         ("train", "--config", "best.json"),
         ("--config is 'best.json', which is no file.",),
     ),
-    "settings twice": (("train", "--config", "x.json", "--preset", "cpu"), ("Give one of them.",)),
+    "settings twice": (
+        ("train", "--config", "x.json", "--preset", "smoke"),
+        ("--config brings the task and all settings. Leave out --preset.",),
+    ),
+    "tasks twice": (
+        ("train", TASK, "--config", "x.json"),
+        ("--config brings the task and all settings. Leave out TASK.",),
+    ),
 }
 
 
@@ -102,10 +114,9 @@ def test_wrong_input_is_one_paragraph(case, ask, here):
 
 
 def test_presets_set_the_defaults():
-    tune = parse(["tune", TASK])
-    assert (tune.steps, tune.num_evaluations, tune.shape) == (500_000, 20, RunShape(num_envs=64))
-    [search] = tune.searches()
+    [search] = parse(["tune", TASK]).searches()
     assert search.config == tuning_preset("cpu", TASK, "mars")
+    assert (search.config.steps, search.config.shape) == (500_000, RunShape(num_envs=64))
     assert (search.num_trials, search.seeds) == (80, (1000, 1001, 1002, 1003, 1004))
     assert str(search.out) == f"tuning/{TASK}/mars"
     [paper] = parse(
@@ -116,16 +127,19 @@ def test_presets_set_the_defaults():
         122,
         40,
     )
-    assert parse(["tune", TASK, "--preset=paper"]).steps == 40_000_000
+    [paper] = parse(["tune", TASK, "--preset=paper"]).searches()
+    assert paper.config.steps == 40_000_000
 
 
 def test_options_change_the_search():
-    words = "--steps 150000 --num-seeds 3 --trials 10 --num-envs 32 --seed 4 --out there --num-evaluations 5"
+    words = (
+        "--steps 150000 --num-seeds 3 --trials 10 --num-envs 32 --seed 4 --out there "
+        "--num-evaluations 5"
+    )
     [search] = parse(["tune", TASK, "--objective", "maspo", *words.split()]).searches()
     assert search.config == configure(
         TASK,
         "cpu",
-        is_tuned=False,
         objective="maspo",
         steps=150_000,
         num_envs=32,
@@ -179,11 +193,12 @@ def test_help_teaches(ask):
     for part in (
         "ratiosym train --config",
         "--all first-results",
-        "the same command goes on",
+        "the same command resumes",
         "PGPASSWORD",
     ):
         assert part in text
     assert "(default: 500000)" in text
+    assert "(default: 120000000)" in ask("tune", "jaxnav-8x8x2a", "--preset", "paper", "--help")
     assert "--config FILE" in ask("train", "--help")
 
 
@@ -222,73 +237,27 @@ def test_a_search_and_a_run_with_what_it_found(ask, here):
 
     before = contents(here / "search" / "trials")
     again = ask(*words)
-    assert "going on: 2 of 2 trials" in again
+    assert "resuming: 2 of 2 trials" in again
     assert contents(here / "search" / "trials") == before
     text = ask(*words, "--objective", "mappo", code=2)
     assert "holds another search" in text
 
     best = read_json(here / "search" / "best.json")
-    train = parse(["train", "--config", "search/best.json"])
-    assert train.config().to_dict() == best["config"]
-    assert train.config().steps == 512
-    changed = parse(
-        ["train", "--config=search/best.json", "--seed", "3", "--steps", "4096", "--b-upper", "7"]
-    )
-    assert (
-        changed.config().seed,
-        changed.config().steps,
-        changed.config().trust_region.b_upper,
-    ) == (3, 4096, 7)
-    assert changed.config().trust_region.b_lower == best["params"]["b_lower"]
-    assert "leave --config out" in ask(
-        "train", "--config", "search/best.json", "--resume", "search", code=2
-    )
+    config = parse(["train", "--config", "search/best.json"]).run_config()
+    assert config.to_dict() == best["config"]
+    assert config.steps == 512
+    words = ["--config=search/best.json", "--seed", "3", "--steps", "4096", "--b-upper", "7"]
+    changed = parse(["train", *words]).run_config()
+    assert (changed.seed, changed.steps) == (3, 4096)
+    b_lower = best["params"]["b_lower"]
+    assert changed.objective_parameters == {"b_lower": b_lower, "b_upper": 7}
+    words = ("train", "--config", "search/best.json", "--resume", "search")
+    assert "Leave out --config" in ask(*words, code=2)
 
 
-def test_train_with_a_runs_settings(ask, here, whole):
-    found = parse(["train", "--config", str(whole / "config.json"), "--steps", "128"])
-    assert found.config() == configure(TASK, "smoke", steps=128, num_evaluations=6)
-    assert isinstance(found, Train)
-    assert found.task == TASK
-
-
-def test_tuned_settings_are_the_defaults_of_train(monkeypatch):
-    from ratiosym.experiments import tuned
-
-    options = {"b_lower": 0.5, "b_upper": 4.0, "num_epochs": 8, "actor_learning_rate": 5e-4}
-    monkeypatch.setattr(tuned, "TUNED", {TASK: {"mars": {"options": options}}})
-    assert parse(["train", TASK]).config() == configure(TASK, "cpu") == preset("cpu", TASK)
-    assert parse(["train", TASK]).config().trust_region.b_upper == 4.0
-    assert parse(["train", TASK]).config().shape.num_epochs == 8
-    plain = configure(TASK, "cpu", objective="mappo", is_tuned=False)
-    assert parse(["train", TASK, "--objective", "mappo"]).config() == plain
-    assert parse(["train", TASK, "--preset", "paper"]).config() == configure(TASK, "paper")
-    assert parse(["train", TASK, "--b-upper", "2"]).config().trust_region.b_upper == 2
-
-
-def test_train_tells_of_tuned_settings(ask, here, monkeypatch):
-    from ratiosym.experiments import tuned
-
-    small = {
-        "num_envs": 4,
-        "rollout_length": 8,
-        "hidden_size": 8,
-        "num_eval_episodes": 4,
-        "steps": 32,
-    }
-    words = [
-        str(word)
-        for name, value in small.items()
-        for word in (f"--{name.replace('_', '-')}", value)
-    ]
-    monkeypatch.setattr(
-        tuned, "TUNED", {TASK: {"mars": {"options": {"num_epochs": 2, "num_minibatches": 2}}}}
-    )
-    said = f"Begins with settings tuned for {TASK} and mars (docs/tuning.md)."
-    assert said in ask("train", TASK, *words, "--num-evaluations", "1", "--out", "tuned")
-    assert "Begins with" not in ask(
-        "train", "--config", "tuned/config.json", "--steps", "32", "--out", "again"
-    )
+def test_train_with_a_runs_settings(whole):
+    words = ["train", "--config", str(whole / "config.json"), "--steps", "128"]
+    assert parse(words).run_config() == configure(TASK, "smoke", steps=128, num_evaluations=6)
 
 
 def stat(pid):
@@ -309,7 +278,7 @@ def is_alive(pid):
 
 
 @pytest.mark.slow
-def test_workers_end_with_a_killed_parent_and_the_same_command_goes_on(here):
+def test_workers_end_with_a_killed_parent_and_the_same_command_resumes(here):
     """Killed while two workers train: none of them stays, and the search comes out with its number
     of trials.
     """
@@ -348,7 +317,3 @@ def test_workers_end_with_a_killed_parent_and_the_same_command_goes_on(here):
     assert all(path.read_bytes() == content for path, content in kept.items())
     assert len(list(here.glob("s/trials/*"))) == 4
     assert json.loads((here / "s" / "best.json").read_text())["trials"]["complete"] == 4
-
-
-def test_the_class_is_listed():
-    assert isinstance(parse(["tune", TASK]), Tune)

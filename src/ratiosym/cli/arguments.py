@@ -20,7 +20,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 from ratiosym.errors import InputError
@@ -125,7 +125,8 @@ def options_of(cls: type, skip: Iterable[str] = ()) -> list[Option]:
     return found
 
 
-def field_docs(cls: type) -> dict[str, str]:
+@cache
+def field_docs(cls: type) -> Mapping[str, str]:
     """The docstrings below the fields of a class, each as one line."""
     try:
         [body] = ast.parse(textwrap.dedent(inspect.getsource(cls))).body

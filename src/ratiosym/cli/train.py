@@ -30,6 +30,7 @@ GROUP_OF = {
     **dict.fromkeys(("actor_depth", "critic_depth", "critic"), NETWORK),
 }
 METAVARS = {"network": "NAME"}
+FURTHER_DOCS = {"seed": "Everything random follows from it: same seed, same machine, same numbers."}
 
 
 @dataclass(frozen=True)
@@ -213,9 +214,7 @@ def setting_options(objective: str | None) -> list[Option]:
 
 
 def _settings_of(part: type, skip: Iterable[str]) -> list[Option]:
-    docs, hints = field_docs(part), get_type_hints(part)
-    if "seed" in hints:
-        docs["seed"] = "Everything random follows from it: same seed, same machine, same numbers."
+    docs, hints = {**FURTHER_DOCS, **field_docs(part)}, get_type_hints(part)
     return [
         Option(
             f.name,
