@@ -143,6 +143,36 @@ class Target:
         return _observation(target[:, None], target, num_actions=0)
 
 
+@dataclass(frozen=True)
+class Stakes:
+    """Each agent sees a cue of its own, -1 or +1, and gets twice the cue, whatever it does, and 1
+    more for the action that fits it: 0 for -1, 1 for +1. One step; the critic's state is empty.
+
+    Known answer: the agents' mean return goes to the mean of 2 cue + 1, which is 1 over many
+    episodes. A critic of the agents' own observations gives each agent 2 cue + 1, so -1 or 3. A
+    critic for the team cannot tell agents apart: here it gives 1 whatever the cues are.
+    """
+
+    num_agents: int = 2
+
+    @property
+    def spec(self) -> EnvSpec:
+        return EnvSpec("stakes", self.num_agents, 1, 1, Discrete(2), time_limit=1)
+
+    def reset(self, key: Key) -> tuple[Int[Array, "A"], Observation]:
+        cue = 2 * jax.random.bernoulli(key, shape=(self.num_agents,)).astype(jnp.int32) - 1
+        return cue, self._observation(cue)
+
+    def step(
+        self, key: Key, state: Int[Array, "A"], action: Int[Array, "A"]
+    ) -> tuple[Int[Array, "A"], Step]:
+        reward = 2.0 * state + (2 * action - 1 == state)
+        return state, _step(self._observation(state), reward, terminated=jnp.array(True))
+
+    def _observation(self, cue: Int[Array, "A"]) -> Observation:
+        return _observation(cue[:, None].astype(jnp.float32), jnp.ones(1), num_actions=2)
+
+
 class CounterState(NamedTuple):
     time: Int[Array, ""]
     episode: Int[Array, ""]

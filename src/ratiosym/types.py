@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, PyTree
+from jaxtyping import Key as KeyArray
 
 Key = PRNGKeyArray
+Keys = KeyArray[Array, "..."]  # many
 
 
 class Observation(NamedTuple):

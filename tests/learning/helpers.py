@@ -17,8 +17,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape
-from ratiosym.learning.learner import Learner, TrainState, init_state, make_mesh, train_step
-from ratiosym.learning.networks import Params, init_params
+from ratiosym.learning.learner import Learner, TrainState, init_state, train_step
+from ratiosym.learning.mesh import make_mesh
+from ratiosym.learning.model import Params, make_model
 from ratiosym.objectives import Bounds, Surrogate, barrier
 from ratiosym.types import Continuous, Discrete, EnvSpec, Key, Observation, Step
 
@@ -95,7 +96,8 @@ TINY = RunShape(
     rollout_length=6,
     num_epochs=2,
     num_minibatches=2,
-    hidden_size=8,
+    actor_hidden_size=8,
+    critic_hidden_size=8,
     num_eval_episodes=6,
 )
 
@@ -108,10 +110,17 @@ def make(
     **shape: Any,
 ) -> Learner:
     """A tiny learner; ``shape`` changes its sizes."""
-    shape = dataclasses.replace(TINY, **shape)
+    shape = resize(TINY, **shape)
     shape.validate()
     mesh = make_mesh(num_seeds, shape.update_batch_size, jax.devices()[:num_devices])
-    return Learner(env or Drift(), shape, surrogate, mesh)
+    return Learner(env or Drift(), shape, make_model(shape), surrogate, mesh)
+
+
+def resize(shape: RunShape, hidden_size: int | None = None, **changes: Any) -> RunShape:
+    """Another shape; ``hidden_size`` is of both networks."""
+    if hidden_size is not None:
+        changes |= {"actor_hidden_size": hidden_size, "critic_hidden_size": hidden_size}
+    return dataclasses.replace(shape, **changes)
 
 
 def start(learner: Learner, *seeds: int) -> TrainState:
@@ -119,14 +128,12 @@ def start(learner: Learner, *seeds: int) -> TrainState:
     return init_state(learner, seeds or (0,))
 
 
-def random_params(spec: EnvSpec, hidden_size: int, has_memory: bool, seed: int = 0) -> Params:
+def random_params(spec: EnvSpec, shape: RunShape, seed: int = 0) -> Params:
     """Parameters that no initialiser gives: nothing is zero, nothing is orthogonal. Compiles
     nothing.
     """
     rng = np.random.default_rng(seed)
-    like = jax.eval_shape(
-        lambda key: init_params(key, spec, hidden_size, has_memory), jax.random.key(0)
-    )
+    like = jax.eval_shape(lambda key: make_model(shape).init(key, spec), jax.random.key(0))
     return jax.tree.map(lambda x: jnp.array(rng.normal(scale=0.4, size=x.shape), x.dtype), like)
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from ratiosym.learning.advantages import generalised_advantages, value_targets
+from ratiosym.learning.batch import next_values
 from ratiosym.learning.config import RunShape
-from ratiosym.learning.learner import next_values
-from ratiosym.learning.networks import apply_critic
-from ratiosym.types import Transition
-from tests.learning.helpers import Drift, random_params
+from ratiosym.learning.model import make_model
+from ratiosym.types import Observation, Transition
+from tests.learning.helpers import Drift, random_params, resize
 
 T, E, A, S = 9, 5, 3, 2
 DISCOUNT, LAMBDA = 0.9, 0.8
@@ -23,7 +23,8 @@ def oracle(reward, value, following, is_end):
     precision.
     """
     reward, value, following = (np.asarray(x, np.float64) for x in (reward, value, following))
-    delta = reward + (DISCOUNT * following - value)[..., None]
+    change = DISCOUNT * following - value
+    delta = reward + (change if change.ndim == reward.ndim else change[..., None])
     advantage = np.zeros_like(delta)
     for t in range(delta.shape[0]):
         for e in range(delta.shape[1]):
@@ -51,9 +52,13 @@ def example(seed=0):
     )
 
 
-def test_advantages_are_the_sum_of_the_definition():
+OF_WHOM = pytest.mark.parametrize("of_whom", [(T, E), (T, E, A)], ids=["team", "agents"])
+
+
+@OF_WHOM
+def test_advantages_are_the_sum_of_the_definition(of_whom):
     reward, terminated, truncated, rng = example()
-    value, following = (jnp.array(rng.normal(size=(T, E)), jnp.float32) for _ in range(2))
+    value, following = (jnp.array(rng.normal(size=of_whom), jnp.float32) for _ in range(2))
     is_end = terminated | truncated
     advantage = jax.jit(generalised_advantages)(reward, value, following, is_end, DISCOUNT, LAMBDA)
     np.testing.assert_allclose(
@@ -88,38 +93,59 @@ def test_value_target_is_the_mean_over_agents():
     )
 
 
+def test_value_targets_of_agents_are_their_own():
+    rng = np.random.default_rng(0)
+    advantage, value = rng.normal(size=(2, T, E, A)).astype(np.float32)
+    target = value_targets(jnp.array(advantage), jnp.array(value))
+    np.testing.assert_allclose(target, advantage + value, rtol=1e-6)
+
+
 @pytest.mark.parametrize("time_limit", ["end", "bootstrap"])
-@pytest.mark.parametrize("memory", ["gru", "none"])
-def test_what_follows_a_step(memory, time_limit):
+@pytest.mark.parametrize(
+    ("network", "critic"), [("gru", "central"), ("feedforward", "central"), ("gru", "local")]
+)
+def test_what_follows_a_step(network, critic, time_limit):
     """Against single steps of the critic, which reads an episode's last state with what it
     remembers.
     """
-    shape = RunShape(memory=memory, time_limit=time_limit, hidden_size=4)
+    shape = resize(RunShape(network=network, critic=critic, time_limit=time_limit), 4)
+    spec = dataclasses.replace(Drift().spec, num_agents=A, observation_size=S, state_size=S)
+    model, params = make_model(shape), random_params(spec, shape).critic
     reward, terminated, truncated, rng = example()
-    states = rng.normal(size=(T + 1, 1, E, S)).astype(np.float32)  # one group
-    last_state = rng.normal(size=(T, 1, E, S)).astype(np.float32)
+
+    def normal(*size):
+        return jnp.array(rng.normal(size=size), jnp.float32)
+
+    def observations(length):  # of one group
+        return Observation(normal(length, 1, E, A, S), None, None, normal(length, 1, E, S))
+
+    seen, last = observations(T + 1), observations(T)
     is_end = np.asarray(terminated | truncated)[:, None]
-    is_start = np.concatenate([np.array([[[True, False, False, True, False]]]), is_end])
-    carry = rng.normal(size=(1, E, shape.carry_size)).astype(np.float32)
-    spec = dataclasses.replace(Drift().spec, state_size=S)
-    critic = random_params(spec, shape.hidden_size, shape.has_memory).critic
-    judge = jax.jit(apply_critic)
+    is_start = jnp.concatenate([jnp.array([[[True, False, False, True, False]]]), is_end])
+    carry = jax.tree.map(lambda x: normal(*x.shape), model.initial_carry(spec, (1, E)).critic)
+    judge = jax.jit(model.critic)
 
     transition = Transition(
-        *(None,) * 5, terminated[:, None], truncated[:, None], jnp.array(last_state)
+        *(None,) * 5, terminated[:, None], truncated[:, None], last
     )  # the other fields have no part
-    values, carries = judge(critic, states, is_start, carry)
-    following = jax.jit(lambda *x: next_values(shape, *x))(critic, transition, values, carries)
+    values, carries = judge(params, seen, is_start, carry)
+    following = jax.jit(lambda *x: next_values(shape, model, *x))(
+        params, transition, values, carries
+    )
 
-    expected = np.zeros((T, 1, E))
+    expected = np.zeros(following.shape)
+    at_end, at_limit = (
+        np.broadcast_to(x.reshape(x.shape + (1,) * (expected.ndim - 3)), expected.shape)
+        for x in (is_end, np.asarray(truncated)[:, None])
+    )
+    never = jnp.zeros((1, 1, E), bool)
     for t in range(T + 1):
-        value, after = judge(critic, states[t : t + 1], is_start[t : t + 1], carry)
+        value, after = judge(params, at(seen, t), is_start[t : t + 1], carry)
+        carry = jax.tree.map(lambda x: x[0], after)
         if t > 0:
-            expected[t - 1] = np.where(is_end[t - 1], expected[t - 1], value[0])
+            expected[t - 1] = np.where(at_end[t - 1], expected[t - 1], value[0])
         if t < T and time_limit == "bootstrap":
-            at_limit, _ = judge(critic, last_state[t : t + 1], np.zeros((1, 1, E), bool), after[0])
-            expected[t] = np.where(truncated[t], at_limit[0], 0.0)
-        carry = after[0]
+            expected[t] = np.where(at_limit[t], judge(params, at(last, t), never, carry)[0][0], 0.0)
     np.testing.assert_allclose(following, expected, rtol=1e-5, atol=1e-6)
     assert (np.asarray(following)[:, 0][np.asarray(terminated)] == 0).all()
     assert (np.asarray(following)[:, 0][np.asarray(truncated)] == 0).all() == (time_limit == "end")
@@ -129,3 +155,7 @@ def test_what_follows_a_step(memory, time_limit):
     )
     expected = oracle(reward, values[:-1, 0], expected[:, 0], is_end[:, 0])
     np.testing.assert_allclose(advantage, expected, rtol=1e-4, atol=1e-5)
+
+
+def at(tree, t):
+    return jax.tree.map(lambda x: x[t : t + 1], tree)

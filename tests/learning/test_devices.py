@@ -46,8 +46,8 @@ def test_one_device_per_core():
 
 
 def test_only_cores_that_this_process_may_use():
-    code = "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); start_jax(); print(len(jax.devices()))"
-    assert run_code(code) == "1"
+    bind = "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})"
+    assert run_code(f"{bind}; start_jax(); print(len(jax.devices()))") == "1"
 
 
 def test_with_jax_running_already_the_devices_there_are():
@@ -122,22 +122,21 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     ],
 )
 def test_several_hosts_need_all_three_options(given):
-    message = "Several hosts need all three of --coordinator HOST:PORT, --num-processes N and --process-id I"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=r"need all three of `coordinator`.*`process_id`"):
         start_jax(**given)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("127.0.0.1", 2, 0), r"--coordinator is '127\.0\.0\.1'; it must be HOST:PORT"),
-        ((":9911", 2, 0), "--coordinator is ':9911'; it must be HOST:PORT"),
-        (("host:port", 2, 0), "--coordinator is 'host:port'; it must be HOST:PORT"),
-        (("127.0.0.1:1", 0, 0), "--num-processes is 0; it must be at least 1"),
-        (("127.0.0.1:1", 2, 2), "--process-id is 2; with --num-processes 2 it must be from 0 to 1"),
+        (("127.0.0.1", 2, 0), r"`coordinator` is '127\.0\.0\.1'; it must be HOST:PORT"),
+        ((":9911", 2, 0), "`coordinator` is ':9911'; it must be HOST:PORT"),
+        (("host:port", 2, 0), "`coordinator` is 'host:port'; it must be HOST:PORT"),
+        (("127.0.0.1:1", 0, 0), "`num_processes` is 0; it must be at least 1"),
+        (("127.0.0.1:1", 2, 2), "`process_id` is 2; with `num_processes` 2 it must be from 0 to 1"),
         (
             ("127.0.0.1:1", 2, -1),
-            "--process-id is -1; with --num-processes 2 it must be from 0 to 1",
+            "`process_id` is -1; with `num_processes` 2 it must be from 0 to 1",
         ),
     ],
 )

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ratiosym.learning.evaluate import record_episode, run_episodes
-from ratiosym.learning.networks import apply_actor
+from ratiosym.learning.model import make_model
 from ratiosym.learning.policy import Policy
-from tests.learning.helpers import assert_equal, random_params
+from tests.learning.helpers import TINY, assert_equal, random_params
 from tests.probes import Counter, Target
 
 
@@ -31,11 +31,16 @@ class Haunted(Counter):
         )
 
 
-def play(env, keys, hidden_size=4, is_greedy=False):
-    actor = random_params(env.spec, hidden_size, has_memory=True).actor
-    return jax.jit(
-        lambda keys: run_episodes(env, Policy(actor, env.spec, hidden_size).team(is_greedy), keys)
-    )(keys)
+MODEL = make_model(TINY)
+
+
+def policy_of(env):
+    return Policy(MODEL, random_params(env.spec, TINY).actor, env.spec)
+
+
+def play(env, keys, is_greedy=False):
+    team = policy_of(env).team(is_greedy)
+    return jax.jit(lambda keys: run_episodes(env, team, keys))(keys)
 
 
 def test_returns_lengths_and_metrics_are_of_the_episode_and_not_of_what_comes_after():
@@ -59,7 +64,7 @@ def test_an_episode_does_not_depend_on_its_neighbours():
 def test_a_recorded_episode_is_the_one_that_is_counted():
     env, keys = Haunted(), jax.random.split(jax.random.key(0), 4)
     episodes = play(env, keys)
-    team = Policy(random_params(env.spec, 4, has_memory=True).actor, env.spec, 4).team()
+    team = policy_of(env).team()
     for i in range(4):
         moments = record_episode(env, team, keys[i])
         assert len(moments) == episodes.lengths[i] + 1  # the start too
@@ -71,9 +76,9 @@ def test_greedy_takes_the_likeliest_action_and_sampling_does_not():
     env, keys = Target(), jax.random.split(jax.random.key(0), 6)
     greedy, sampled = play(env, keys, is_greedy=True), play(env, keys)
     target, observation = jax.vmap(lambda k: env.reset(jax.random.fold_in(k, 0)))(keys)
-    actor = random_params(env.spec, 4, has_memory=True).actor
+    actor = random_params(env.spec, TINY).actor
     sequence = jax.tree.map(lambda x: x[None], observation)
-    policy, _ = apply_actor(actor, sequence, jnp.ones((1, 6), bool), jnp.zeros((6, 2, 4)))
+    policy, _ = MODEL.actor(actor, sequence, jnp.ones((1, 6), bool), jnp.zeros((6, 2, 8)))
     expected = -np.square(np.tanh(policy.mean[0, ..., 0]) - target).mean(-1)
     np.testing.assert_allclose(greedy.returns, expected, rtol=1e-5)
     assert np.abs(greedy.returns - sampled.returns).min() > 1e-4

@@ -14,6 +14,7 @@ from ratiosym.learning.train import make_learner
 from ratiosym.objectives import OBJECTIVES
 from ratiosym.runs.files import read_json
 from tests.example_runs import run_command
+from tests.learning.helpers import traced
 
 # Two steps a rollout in the two groups of two environments that two minibatches want: quick to
 # compile and to run.
@@ -22,7 +23,8 @@ TINY = {
     "rollout_length": 2,
     "num_epochs": 2,
     "num_minibatches": 2,
-    "hidden_size": 8,
+    "actor_hidden_size": 8,
+    "critic_hidden_size": 8,
     "num_eval_episodes": 2,
     "steps": 8,
 }
@@ -41,7 +43,7 @@ def update(task, objective="mars"):
     learner = make_learner(make(task), config, num_seeds=1)
     state = init_state(learner, [0])
     before = jax.device_get(state.params)
-    state, (metrics, _) = train_step(learner, state, config.hyperparameters, config.bounds)
+    state, (metrics, _) = train_step(learner, state, *traced(config.hyperparameters, config.bounds))
     return before, jax.device_get(state.params), jax.device_get(metrics)
 
 

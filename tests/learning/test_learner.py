@@ -12,10 +12,11 @@ import pytest
 from jax.sharding import AbstractMesh
 
 from ratiosym.errors import InputError
-from ratiosym.learning import learner as module
 from ratiosym.learning.config import Hyperparameters
 from ratiosym.learning.evaluate import run_episodes
-from ratiosym.learning.learner import evaluate, fresh_state, keep_best, make_mesh, train_step
+from ratiosym.learning.learner import evaluate, fresh_state, place_state, train_step, update_best
+from ratiosym.learning.mesh import make_mesh, to_host
+from ratiosym.learning.model import make_model
 from ratiosym.learning.policy import Policy
 from ratiosym.learning.rollout import init_rollout, rollout
 from ratiosym.learning.update import minibatch_indices
@@ -36,8 +37,9 @@ from tests.learning.helpers import (
 )
 
 FAST = {"actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}
-NO_MEMORY = dataclasses.replace(TINY, memory="none")
-ACTOR = random_params(Drift().spec, TINY.hidden_size, has_memory=False).actor
+NO_MEMORY = dataclasses.replace(TINY, network="feedforward")
+MODEL = make_model(NO_MEMORY)
+ACTOR = random_params(Drift().spec, NO_MEMORY).actor
 
 
 def numbers(tree):
@@ -130,7 +132,7 @@ def test_several_hosts_must_all_have_work(monkeypatch):
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     assert make_mesh(2, 1).size == 2
     with pytest.raises(
-        InputError, match=r"2 processes bring 2 devices, but 1 seeds .* use 1 of them.*--num-seeds"
+        InputError, match=r"2 processes bring 2 devices, but 1 seeds .* use 1 of them.*`num_seeds`"
     ):
         make_mesh(1, 1)
 
@@ -178,11 +180,13 @@ def test_fresh_state():
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda key: fresh_state.__wrapped__(Drift(), NO_MEMORY, jnp.zeros(1, jnp.uint32)),
-        lambda key: rollout(Drift(), NO_MEMORY, ACTOR, init_rollout(Drift(), NO_MEMORY, key)),
+        lambda key: fresh_state.__wrapped__(Drift(), NO_MEMORY, MODEL, jnp.zeros(1, jnp.uint32)),
+        lambda key: rollout(
+            Drift(), NO_MEMORY, MODEL, ACTOR, init_rollout(Drift(), NO_MEMORY, MODEL, key)
+        ),
         lambda key: minibatch_indices(jax.random.split(key, 2), NO_MEMORY),
         lambda key: run_episodes(
-            Drift(), Policy(ACTOR, Drift().spec, 0).team(), jax.random.split(key, 3)
+            Drift(), Policy(MODEL, ACTOR, Drift().spec).team(), jax.random.split(key, 3)
         ),
     ],
     ids=["fresh_state", "rollout", "minibatch_indices", "run_episodes"],
@@ -199,7 +203,7 @@ def test_nothing_is_compiled_twice():
     """From a fresh state, from an updated one, after an evaluation, with other numbers, by an equal
     learner.
     """
-    programs = (train_step, evaluate, keep_best)
+    programs = (train_step, evaluate, update_best)
     for program in programs:
         program.clear_cache()
     keys = jax.random.split(jax.random.key(0), (1, 6))
@@ -209,7 +213,7 @@ def test_nothing_is_compiled_twice():
         state = start(learner)
         for _ in range(2):
             evaluate(learner, state.params, keys)
-            state = keep_best(learner, state, jnp.array([1.0]))
+            state = update_best(learner, state, jnp.array([1.0]))
             state, _ = advance(learner, state, 2, bounds, **changes)
 
     with compilations() as names:
@@ -305,7 +309,7 @@ def test_an_evaluated_episode_does_not_depend_on_its_neighbours():
     assert differ(whole.returns[:, 1:5], among_others.returns[:, 1:5])
 
 
-def test_best_parameters_are_kept_seed_by_seed():
+def test_best_parameters_are_updated_seed_by_seed():
     learner = make(num_seeds=2)
 
     def params_now(state):
@@ -314,7 +318,7 @@ def test_best_parameters_are_kept_seed_by_seed():
     def seed(tree, k):
         return jax.tree.map(lambda x: x[k], plain(tree))
 
-    state = keep_best(learner, start(learner, 0, 1), jnp.array([1.0, 5.0]))
+    state = update_best(learner, start(learner, 0, 1), jnp.array([1.0, 5.0]))
     first = params_now(state)
     assert_equal(state.best_params, first)
     np.testing.assert_array_equal(state.best_return, [1.0, 5.0])
@@ -322,14 +326,14 @@ def test_best_parameters_are_kept_seed_by_seed():
     state, _ = advance(learner, state, 1)
     assert_equal(state.best_params, first)  # training does not touch them
     second = params_now(state)
-    state = keep_best(learner, state, jnp.array([2.0, 4.0]))
+    state = update_best(learner, state, jnp.array([2.0, 4.0]))
     assert_equal(seed(state.best_params, 0), seed(second, 0))
     assert_equal(seed(state.best_params, 1), seed(first, 1))
     assert_equal(state.params, second)
     np.testing.assert_array_equal(state.best_return, [2.0, 5.0])
 
     state, _ = advance(learner, state, 1)
-    state = keep_best(
+    state = update_best(
         learner, state, jnp.array([np.nan, 5.0])
     )  # no number and no better: the older ones stay
     assert_equal(seed(state.best_params, 0), seed(second, 0))
@@ -340,10 +344,10 @@ def test_best_parameters_are_kept_seed_by_seed():
 def test_states_go_to_the_host_and_back():
     learner = make()
     state, _ = advance(learner, start(learner), 1)
-    host = module.to_host(state.params)
+    host = to_host(state.params)
     assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves(host))
     assert_equal(host, state.params)
-    placed = module.place(learner, state)
+    placed = place_state(learner, state)
     assert_equal(placed, state)
     for leaf, other in zip(jax.tree.leaves(placed), jax.tree.leaves(state), strict=True):
         assert leaf.sharding.is_equivalent_to(other.sharding, leaf.ndim)

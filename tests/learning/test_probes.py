@@ -10,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ratiosym.learning.networks import apply_critic
+from ratiosym.learning.config import RunShape
+from ratiosym.learning.model import make_model
 from ratiosym.objectives import OBJECTIVES
+from ratiosym.types import Observation
 from tests.learning.helpers import advance, make, start
-from tests.probes import ConstantReward, Matching, Recall, Target
+from tests.probes import ConstantReward, Matching, Recall, Stakes, Target
 
 SHAPE = {
     "num_envs": 32,
@@ -39,12 +41,21 @@ MARS_EVERY_DAY = pytest.mark.parametrize(
 )
 
 
-def learn(env, objective, num_updates, memory="none", entropy_coefficient=0.0):
+def learn(
+    env, objective, num_updates, network="feedforward", entropy_coefficient=0.0, critic="central"
+):
     """The state after training, and the mean return of the episodes of the first and the last ten
     updates.
     """
     objective = OBJECTIVES[objective]
-    learner = make(env, num_devices=1, surrogate=objective.surrogate, memory=memory, **SHAPE)
+    learner = make(
+        env,
+        num_devices=1,
+        surrogate=objective.surrogate,
+        network=network,
+        critic=critic,
+        **SHAPE,
+    )
     bounds = objective.bounds(**PARAMETERS[objective.name])
     numbers = {
         "actor_learning_rate": 5e-3,
@@ -63,7 +74,7 @@ def test_all_seven_objectives_are_here():
 
 @EVERY_DAY
 def test_recall_is_solved_with_memory(objective):
-    _, first, last = learn(Recall(), objective, 60, memory="gru", entropy_coefficient=0.003)
+    _, first, last = learn(Recall(), objective, 60, network="gru", entropy_coefficient=0.003)
     assert abs(first - 0.5) < 0.15
     assert last > 0.95
 
@@ -99,10 +110,31 @@ def test_value_of_a_constant_reward(objective):
     np.testing.assert_allclose(values(state, [[1.0]]), [1.0], atol=0.05)
 
 
+@pytest.mark.parametrize("critic", ["central", "local"])
+def test_a_local_critic_values_each_agent_and_a_central_one_the_team(critic):
+    """Rewards that only the agent itself can foresee: the team's critic knows their mean."""
+    state, _, last = learn(Stakes(), "mars", 50, critic=critic)
+    seen = np.array([[-1.0, 1.0], [1.0, 1.0]])  # the cues of two agents in two environments
+    cues = Observation(jnp.array(seen)[None, ..., None], None, None, jnp.ones((1, 2, 1)))
+    model = make_model(RunShape(network="feedforward", critic=critic))
+    params = jax.tree.map(lambda x: x[0], state.params)
+    value = model.critic(params.critic, cues, jnp.zeros((1, 2), bool), ())[0][0]
+    right = [[0, 1], [1, 1]]
+    policy, _ = model.actor(params.actor, cues._replace(legal=LEGAL), jnp.zeros((1, 2), bool), ())
+    np.testing.assert_array_equal(policy.mode()[0], right)
+    assert last > 0.6  # 1 but for the luck of the cues
+    if critic == "local":
+        np.testing.assert_allclose(value, 2 * seen + 1, atol=0.3)
+    else:
+        np.testing.assert_allclose(value, [1.0, 1.0], atol=0.6)
+
+
+LEGAL = jnp.ones((1, 2, 2, 2), bool)
+
+
 def values(state, seen):
     """V of some states, without memory."""
+    model = make_model(RunShape(network="feedforward"))
     critic = jax.tree.map(lambda x: x[0], state.params.critic)
-    seen = jnp.array(seen)[None]  # [1, E, S]
-    return apply_critic(
-        critic, seen, jnp.zeros(seen.shape[:2], bool), jnp.zeros((seen.shape[1], 0))
-    )[0][0]
+    seen = Observation(None, None, None, jnp.array(seen)[None])  # [1, E, S]
+    return model.critic(critic, seen, jnp.zeros(seen.state.shape[:2], bool), ())[0][0]

@@ -9,21 +9,23 @@ import jax
 import numpy as np
 import pytest
 
-from ratiosym.learning.networks import apply_actor
+from ratiosym.learning.model import make_model
 from ratiosym.learning.rollout import init_rollout, rollout
 from tests.learning.helpers import TINY, Drift, assert_close, assert_equal, differ, random_params
 from tests.probes import Counter
 
 SHAPE = dataclasses.replace(TINY, num_envs=10, rollout_length=7)  # 5 environments in a group
+MODEL = make_model(SHAPE)
 COUNTER = Counter(lengths=(2, 3, 11))
 
 
 @functools.cache
 def programs(env, shape):
     """Parameters, the first state of a group from its key, and the rollout of a group."""
-    params = random_params(env.spec, shape.hidden_size, shape.has_memory)
-    first = jax.jit(lambda key: init_rollout(env, shape, key))
-    return params.actor, first, jax.jit(lambda actor, state: rollout(env, shape, actor, state))
+    params, model = random_params(env.spec, shape), make_model(shape)
+    first = jax.jit(lambda key: init_rollout(env, shape, model, key))
+    step = jax.jit(lambda actor, state: rollout(env, shape, model, actor, state))
+    return params.actor, first, step
 
 
 def play(env, shape, num_rollouts, key=0):
@@ -63,7 +65,7 @@ def test_last_state_is_the_episodes_own_and_not_the_next_ones():
     states, transitions, _ = play(COUNTER, SHAPE, 3)
     whole = joined(transitions)
     is_end = whole.terminated | whole.truncated
-    before, after = whole.observation.state, whole.last_state
+    before, after = whole.observation.state, whole.last_observation.state
     np.testing.assert_array_equal(after[..., 0], before[..., 0] + 1)
     np.testing.assert_array_equal(after[..., 1], before[..., 1])  # the same episode
     following = np.concatenate([before[1:], np.asarray(states[-1].observation.state)[None]])
@@ -77,7 +79,9 @@ def test_kinds_of_end_are_kept_apart():
     env = Drift()
     _, transitions, _ = play(env, SHAPE, 3)
     whole = joined(transitions)
-    at_limit = np.isclose(whole.last_state[..., env.num_agents] * env.time_limit, env.time_limit)
+    at_limit = np.isclose(
+        whole.last_observation.state[..., env.num_agents] * env.time_limit, env.time_limit
+    )
     assert whole.terminated.any()
     assert whole.truncated.any()
     np.testing.assert_array_equal(whole.truncated, at_limit & ~whole.terminated)
@@ -120,7 +124,7 @@ def test_stored_log_probs_are_those_of_the_policy_that_acted(is_continuous):
     env = Drift(is_continuous)
     states, transitions, _ = play(env, SHAPE, 3)
     actor = programs(env, SHAPE)[0]
-    act = jax.jit(apply_actor)
+    act = jax.jit(MODEL.actor)
     for state, transition in zip(
         states, transitions, strict=False
     ):  # the whole rollout from the stored carry
@@ -139,12 +143,12 @@ def test_carry_is_zeroed_exactly_at_starts():
     """A carry comes from the whole episode under way and from nothing before it."""
     states, transitions, _ = play(COUNTER, SHAPE, 4)
     actor, whole = programs(COUNTER, SHAPE)[0], joined(transitions)
-    ages, act = set(), jax.jit(apply_actor)
+    ages, act = set(), jax.jit(MODEL.actor)
     for env in range(5):
         begin = np.flatnonzero(whole.is_start[:, env])[-1]  # where the episode under way began
         if states[-1].is_start[env]:
             continue
-        carry = np.zeros((1, 2, SHAPE.hidden_size), np.float32)
+        carry = np.zeros((1, 2, SHAPE.actor_hidden_size), np.float32)
         for t in range(begin, len(whole.is_start)):
             observation = jax.tree.map(
                 lambda x, e=env, t=t: x[t : t + 1, e : e + 1], whole.observation
@@ -171,7 +175,7 @@ def test_groups_side_by_side_draw_their_own_random_numbers():
     actor, first, _ = programs(env, shape)
     keys = jax.random.split(jax.random.key(5), 3)
     groups = jax.jit(jax.vmap(first))(keys)
-    _, transitions, _ = jax.jit(jax.vmap(lambda s: rollout(env, shape, actor, s)))(groups)
+    _, transitions, _ = jax.jit(jax.vmap(lambda s: rollout(env, shape, MODEL, actor, s)))(groups)
     for i in range(3):
         alone = rollout_of(env, shape, keys[i])
         assert_close(jax.tree.map(lambda x, i=i: x[i], transitions), alone, rtol=1e-5, atol=1e-5)
@@ -190,7 +194,7 @@ def test_environments_and_steps_draw_their_own_random_numbers():
     env = Drift(is_continuous=True)
     [state, _], [transition], _ = play(env, SHAPE, 1)
     actor = programs(env, SHAPE)[0]
-    policy, _ = jax.jit(apply_actor)(
+    policy, _ = jax.jit(MODEL.actor)(
         actor, transition.observation, transition.is_start, state.actor_carry
     )
     noise = np.asarray(

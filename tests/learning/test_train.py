@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ratiosym.learning.config import TrustRegion
-from ratiosym.learning.learner import evaluate, place, train_step
+from ratiosym.learning.learner import evaluate, place_state, train_step
 from ratiosym.learning.train import (
     _ABSOLUTE,
     _EVALUATION,
@@ -22,6 +21,7 @@ from ratiosym.learning.train import (
     Updated,
     absolute_metric,
     episode_keys,
+    hyperparameters_at,
     make_learner,
     train,
 )
@@ -262,7 +262,7 @@ def test_a_run_taken_up_at_an_evaluation_goes_on_to_the_last_bit():
     learner, config, events = whole_run()
     middle = events[3]
     assert (type(middle), middle.update) == (Evaluated, 2)
-    state = place(learner, jax.tree.map(jnp.copy, middle.state))  # as if it came from a file
+    state = place_state(learner, jax.tree.map(jnp.copy, middle.state))  # as if it came from a file
     rest = list(train(learner, config, SEEDS, state, update=2))
     assert_same_events(rest, events[4:])
     assert_equal(rest[-2].state.optimiser, events[-2].state.optimiser)
@@ -272,6 +272,41 @@ def test_a_finished_run_has_only_its_absolute_metric_left():
     learner, config, events = whole_run()
     state = jax.tree.map(jnp.copy, events[-2].state)
     assert_same_events(list(train(learner, config, SEEDS, state, update=5)), events[-1:])
+
+
+# ------------------------------------------------------------------------ annealed learning rates
+
+
+def annealed(config, **changes):
+    return dataclasses.replace(config, anneal_learning_rates=True, **changes)
+
+
+def test_annealed_rates_fall_linearly_and_would_be_zero_after_the_last_update():
+    _, config, _ = whole_run()
+    for update in range(config.num_updates + 1):
+        numbers, left = hyperparameters_at(annealed(config), update), 1 - update / 5
+        assert numbers.actor_learning_rate == pytest.approx(left * 0.1)
+        assert numbers.critic_learning_rate == pytest.approx(left * 2.5e-4)
+        whole = dataclasses.asdict(config.hyperparameters)
+        del whole["actor_learning_rate"], whole["critic_learning_rate"]
+        assert whole.items() <= dataclasses.asdict(numbers).items()  # nothing else changes
+        assert hyperparameters_at(config, update) is config.hyperparameters  # off by default
+
+
+def test_annealing_compiles_nothing_and_resumes_to_the_last_bit():
+    learner, config, events = whole_run()
+    size = train_step._cache_size()
+    ours, states = [], {}
+    for event in train(learner, annealed(config), SEEDS):
+        if isinstance(event, Evaluated):
+            states[event.update] = jax.tree.map(jnp.copy, event.state)
+        ours.append(event)
+    assert train_step._cache_size() == size
+    # The first update has the whole rate, later ones less.
+    assert without_clock(ours[1].rows) == without_clock(events[1].rows)
+    assert without_clock(ours[2].rows) != without_clock(events[2].rows)
+    rest = list(train(learner, annealed(config), SEEDS, states[2], update=2))
+    assert_same_events(rest, ours[4:])
 
 
 # ----------------------------------------------------------------------------------- ill-fated runs
@@ -288,7 +323,7 @@ class ShortBroken(Broken):
 
 def test_a_loss_that_is_no_number_stops_the_run_at_its_update():
     """Step 19 is the first bad one; with six steps an update it is the first step of the fourth."""
-    learner = make(ShortBroken(num_good=18), memory="none", num_epochs=1)
+    learner = make(ShortBroken(num_good=18), network="feedforward", num_epochs=1)
     config = config_of(learner, num_updates=6, num_evaluations=1)
     events = []
     with pytest.raises(
@@ -314,9 +349,9 @@ def test_learners_are_made_from_configurations():
     assert learner.surrogate is barrier
     assert make_learner(Drift(), config, 1, jax.devices()[:1]) == make(num_devices=1)
     assert make_learner(Drift(), config, 2) == make(num_seeds=2)
-    mappo = dataclasses.replace(config, objective="mappo", trust_region=TrustRegion(epsilon=0.1))
+    mappo = dataclasses.replace(config, objective="mappo", objective_parameters={"epsilon": 0.1})
     assert make_learner(Drift(), mappo, 1).surrogate is clipped
-    asymmetric = dataclasses.replace(config, objective="mappo-asymmetric")
+    asymmetric = dataclasses.replace(config, objective="mappo-asymmetric", objective_parameters={})
     assert make_learner(Drift(), mappo, 1) == make_learner(
         Drift(), asymmetric, 1
     )  # one program serves both
@@ -326,7 +361,7 @@ def test_training_compiles_one_update_program_for_all_trust_regions():
     learner, config, events = whole_run()
     size = train_step._cache_size()
     other = dataclasses.replace(
-        config, trust_region=TrustRegion(b_lower=0.5, b_upper=2.0), steps=2 * 48
+        config, objective_parameters={"b_lower": 0.5, "b_upper": 2.0}, steps=2 * 48
     )
     rows = [event.rows for event in train(learner, other, SEEDS) if isinstance(event, Updated)]
     assert train_step._cache_size() == size

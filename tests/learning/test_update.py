@@ -12,12 +12,11 @@ import optax
 import pytest
 
 from ratiosym.learning import update as module
+from ratiosym.learning.batch import Batch, make_batch, start_carries, to_sequences
 from ratiosym.learning.config import Hyperparameters, RunShape
-from ratiosym.learning.learner import make_batch, start_carries, to_sequences
-from ratiosym.learning.networks import Params, apply_actor, apply_critic
+from ratiosym.learning.model import Params, make_model
 from ratiosym.learning.rollout import rollout
 from ratiosym.learning.update import (
-    Batch,
     OptimiserState,
     UpdateMetrics,
     actor_gradients,
@@ -47,9 +46,14 @@ from tests.learning.helpers import (
 )
 
 COMBINATIONS = pytest.mark.parametrize(
-    ("memory", "is_continuous"),
-    [("gru", False), ("gru", True), ("none", False), ("none", True)],
-    ids=["gru-discrete", "gru-continuous", "none-discrete", "none-continuous"],
+    ("network", "is_continuous", "critic"),
+    [
+        ("gru", False, "central"),
+        ("gru", True, "local"),
+        ("feedforward", False, "central"),
+        ("feedforward", True, "central"),
+    ],
+    ids=["gru-discrete", "gru-continuous-local", "feedforward-discrete", "feedforward-continuous"],
 )
 FAST = {"actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}
 
@@ -61,17 +65,18 @@ def collector(learner):
     """A rollout and its batch without learning from it; the log-ratios and changes of value,
     computed directly.
     """
+    model = learner.model
 
     @jax.jit
     def collect(params, groups):
-        act = functools.partial(rollout, learner.env, learner.shape, params.actor)
+        act = functools.partial(rollout, learner.env, learner.shape, model, params.actor)
         after, transition, _ = jax.vmap(act, out_axes=(0, 1, 0))(groups)
         batch, critic_carry = make_batch(
-            learner.shape, params.critic, groups, after, transition, Hyperparameters()
+            learner.shape, model, params.critic, groups, after, transition, Hyperparameters()
         )
-        policy, _ = apply_actor(params.actor, batch.observation, batch.is_start, batch.actor_carry)
-        value, _ = apply_critic(
-            params.critic, batch.observation.state, batch.is_start, batch.critic_carry
+        policy, _ = model.actor(params.actor, batch.observation, batch.is_start, batch.actor_carry)
+        value, _ = model.critic(
+            params.critic, batch.observation, batch.is_start, batch.critic_carry
         )
         changes = policy.log_prob(batch.action) - batch.log_prob, value - batch.value
         return after._replace(critic_carry=critic_carry), batch, changes
@@ -80,18 +85,18 @@ def collector(learner):
 
 
 @COMBINATIONS
-def test_all_ratios_are_one_before_the_first_gradient_step(memory, is_continuous):
+def test_all_ratios_are_one_before_the_first_gradient_step(network, is_continuous, critic):
     """Acting and training see the same: carries, flags, order. In the first update and in later
-    ones.
+    ones. tests/test_custom_networks.py does the same for networks from outside.
     """
-    learner = make(Drift(is_continuous), num_devices=1, memory=memory)
+    learner = make(Drift(is_continuous), num_devices=1, network=network, critic=critic)
     state, measured = advance(learner, start(learner), 5, **FAST)
     for metrics, _ in measured:
         assert metrics.first_ratio_error[0] < 1e-5
         assert np.abs(metrics.ratios.maximum - 1) > 1e-3  # and they move after it
     # Later means: carries that are not zero, episodes that run on from the last rollout.
     assert not state.groups.is_start.all()
-    if memory == "gru":
+    if network == "gru":
         assert np.abs(state.groups.actor_carry).max() > 0.1
         assert np.abs(state.groups.critic_carry).max() > 0.1
     params, groups = jax.tree.map(lambda x: x[0], (state.params, state.groups))
@@ -112,12 +117,12 @@ def test_critic_remembers_across_rollouts():
     for _ in range(3):
         groups, batch, _ = collector(learner)(params, groups)
         batches.append(batch)
-    states, is_start, values = (
-        jnp.concatenate([get(b) for b in batches])
-        for get in (lambda b: b.observation.state, lambda b: b.is_start, lambda b: b.value)
+    observation, is_start, values = jax.tree.map(
+        lambda *x: jnp.concatenate(x), *((b.observation, b.is_start, b.value) for b in batches)
     )
     assert not is_start[6::6].all()
-    expected, _ = jax.jit(apply_critic)(params.critic, states, is_start, batches[0].critic_carry)
+    critic = jax.jit(learner.model.critic)
+    expected, _ = critic(params.critic, observation, is_start, batches[0].critic_carry)
     np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -151,8 +156,9 @@ def test_carries_lie_as_the_sequences_do():
     shape = RunShape(num_envs=15, update_batch_size=3, rollout_length=4)
     sequences = to_sequences(jnp.broadcast_to(carry, (4, 3, 5, 2)), shape.sequence_length)
     np.testing.assert_array_equal(start_carries(carry, shape), sequences[0])
-    empty = start_carries(carry[..., :0], dataclasses.replace(shape, memory="none"))
-    assert empty.shape == (3 * 4 * 5, 0)
+    pair = start_carries((carry, {"more": carry[..., 0]}), shape)  # any tree
+    np.testing.assert_array_equal(pair[1]["more"], sequences[0][..., 0])
+    assert start_carries((), dataclasses.replace(shape, network="feedforward")) == ()
 
 
 @pytest.mark.parametrize("num_blocks", [1, 2, 3, 6])
@@ -169,15 +175,15 @@ def test_blocks_and_back(num_blocks):
 # -------------------------------------------------------------------------------------- minibatches
 
 
-@pytest.mark.parametrize("memory", ["gru", "none"])
-def test_each_epoch_visits_every_sequence_of_each_group_once_in_an_order_of_its_own(memory):
+@pytest.mark.parametrize("network", ["gru", "feedforward"])
+def test_each_epoch_visits_every_sequence_of_each_group_once_in_an_order_of_its_own(network):
     shape = RunShape(
         num_envs=24,
         update_batch_size=3,
         rollout_length=4,
         num_epochs=3,
         num_minibatches=2,
-        memory=memory,
+        network=network,
     )
     n = shape.sequences_per_group
     index = np.asarray(minibatch_indices(jax.random.split(jax.random.key(0), 3), shape))
@@ -257,8 +263,10 @@ SHAPE = RunShape(
     rollout_length=5,
     num_epochs=2,
     num_minibatches=2,
-    hidden_size=6,
+    actor_hidden_size=6,
+    critic_hidden_size=6,
 )
+MODEL = make_model(SHAPE)
 INDEX = jnp.array(
     [[3, 0, 5, 1], [10, 6, 7, 11]]
 )  # a minibatch: four of six sequences of each group
@@ -272,7 +280,7 @@ def example_batch(is_continuous=False):
     """
     rng, spec = np.random.default_rng(0), Drift(is_continuous).spec
     L, N, A = SHAPE.sequence_length, 2 * SHAPE.sequences_per_group, spec.num_agents
-    params = random_params(spec, SHAPE.hidden_size, has_memory=True)
+    params = random_params(spec, SHAPE)
 
     def normal(*size):
         return jnp.array(rng.normal(size=size), jnp.float32)
@@ -286,10 +294,10 @@ def example_batch(is_continuous=False):
         normal(L, N, spec.state_size),
     )
     is_start = jnp.array(rng.random((L, N)) < 0.3)
-    actor_carry, critic_carry = normal(N, A, SHAPE.carry_size), normal(N, SHAPE.carry_size)
-    policy, _ = jax.jit(apply_actor)(params.actor, observation, is_start, actor_carry)
+    actor_carry, critic_carry = normal(N, A, 6), normal(N, 6)
+    policy, _ = jax.jit(MODEL.actor)(params.actor, observation, is_start, actor_carry)
     action = policy.sample(jax.random.key(0))
-    value, _ = jax.jit(apply_critic)(params.critic, observation.state, is_start, critic_carry)
+    value, _ = jax.jit(MODEL.critic)(params.critic, observation, is_start, critic_carry)
     batch = Batch(
         observation,
         is_start,
@@ -319,7 +327,7 @@ def reference_actor_loss(actor, batch, index, surrogate, numbers, bounds, mask_i
     terms = []
     for rows in index:
         part = rows_of(batch, rows)
-        policy, _ = apply_actor(actor, part.observation, part.is_start, part.actor_carry)
+        policy, _ = MODEL.actor(actor, part.observation, part.is_start, part.actor_carry)
         counts = part.observation.active * 1.0 if mask_inactive else jnp.ones(part.advantage.shape)
         mean = lambda x, c=counts: jnp.sum(c * x) / jnp.sum(c)  # noqa: E731
         advantage = part.advantage - mean(part.advantage)
@@ -333,7 +341,7 @@ def reference_actor_loss(actor, batch, index, surrogate, numbers, bounds, mask_i
 def reference_critic_loss(critic, batch, index, numbers):
     """0.5 * 0.5 * mean max((V - R)^2, (V_old + clip(V - V_old) - R)^2) (protocol)."""
     part = rows_of(batch, index.reshape(-1))
-    value, _ = apply_critic(critic, part.observation.state, part.is_start, part.critic_carry)
+    value, _ = MODEL.critic(critic, part.observation, part.is_start, part.critic_carry)
     near = part.value + jnp.clip(value - part.value, -numbers.value_clip, numbers.value_clip)
     return 0.5 * 0.5 * jnp.mean(jnp.maximum((value - part.target) ** 2, (near - part.target) ** 2))
 
@@ -343,8 +351,13 @@ def our_actor_gradients(params, batch, surrogate, shape=SHAPE):
         batch.advantage[:, INDEX], batch.observation.active[:, INDEX], shape
     )
     return actor_gradients(
-        params.actor, batch, INDEX, advantage, weight, NUMBERS, BOUNDS, surrogate
+        MODEL, params.actor, batch, INDEX, advantage, weight, NUMBERS, BOUNDS, surrogate
     )
+
+
+def our_critic_gradients(critic, batch):
+    weight = jnp.full(batch.advantage[:, INDEX].shape, jnp.nan)  # of no use to a team's values
+    return critic_gradients(MODEL, critic, batch, INDEX, weight, NUMBERS)
 
 
 @pytest.mark.parametrize(
@@ -369,20 +382,18 @@ def test_actor_gradient_is_that_of_the_plain_loss(surrogate, mask_inactive):
     expected, expected_terms = reference(params.actor)
     assert_close(terms, expected_terms, rtol=1e-4, atol=1e-5)
     assert_close(gradient, expected, rtol=1e-3, atol=1e-5)
-    policy, _ = apply_actor(params.actor, batch.observation, batch.is_start, batch.actor_carry)
+    policy, _ = MODEL.actor(params.actor, batch.observation, batch.is_start, batch.actor_carry)
     everywhere = policy.log_prob(batch.action) - batch.log_prob
     np.testing.assert_allclose(log_ratio, everywhere[:, INDEX], rtol=1e-4, atol=1e-5)
 
 
 def test_critic_loss_and_gradient_are_those_of_the_formula():
     params, batch = example_batch()
-    loss, gradient = jax.jit(lambda p: critic_gradients(p, batch, INDEX, NUMBERS))(params.critic)
+    loss, gradient = jax.jit(lambda p: our_critic_gradients(p, batch))(params.critic)
 
     part = jax.device_get(rows_of(batch, INDEX.reshape(-1)))
     value = np.asarray(
-        jax.jit(apply_critic)(
-            params.critic, part.observation.state, part.is_start, part.critic_carry
-        )[0]
+        jax.jit(MODEL.critic)(params.critic, part.observation, part.is_start, part.critic_carry)[0]
     )
     near = part.value + np.clip(value - part.value, -0.3, 0.3)
     squared = np.maximum((value - part.target) ** 2, (near - part.target) ** 2)
@@ -399,6 +410,34 @@ def test_critic_loss_and_gradient_are_those_of_the_formula():
     assert_close(gradient, expected, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.parametrize("mask_inactive", [False, True])
+def test_values_of_agents_count_as_their_samples_do(mask_inactive):
+    """critic="local": the same loss over agents too, without those that are left out."""
+    shape = dataclasses.replace(SHAPE, critic="local", mask_inactive=mask_inactive)
+    model, (_, batch) = make_model(shape), example_batch()
+    critic = random_params(Drift().spec, shape, seed=1).critic
+    rng = np.random.default_rng(0)
+    carry = jnp.array(rng.normal(size=batch.actor_carry.shape), jnp.float32)
+    old, target = jnp.array(rng.normal(size=(2, *batch.advantage.shape)), jnp.float32)
+    batch = batch._replace(value=old, target=target, critic_carry=carry)
+    active = batch.observation.active[:, INDEX]
+    _, weight = normalise(batch.advantage[:, INDEX], active, shape)
+
+    def reference(critic):
+        value, _ = model.critic(critic, batch.observation, batch.is_start, carry)
+        near = old + jnp.clip(value - old, -NUMBERS.value_clip, NUMBERS.value_clip)
+        squared = jnp.maximum((value - target) ** 2, (near - target) ** 2)
+        counts = batch.observation.active if mask_inactive else jnp.ones_like(old)
+        means = [jnp.average(squared[:, rows], weights=counts[:, rows]) for rows in INDEX]
+        return 0.5 * sum(means) / len(means)  # groups count the same
+
+    compute = jax.jit(lambda c: critic_gradients(model, c, batch, INDEX, weight, NUMBERS))
+    loss, gradient = compute(critic)
+    expected_loss, expected = jax.jit(jax.value_and_grad(reference))(critic)
+    np.testing.assert_allclose(loss, expected_loss, rtol=1e-4)
+    assert_close(gradient, jax.tree.map(lambda g: 0.5 * g, expected), rtol=1e-3, atol=1e-6)
+
+
 def test_a_gradient_in_blocks_is_the_whole_gradient(monkeypatch):
     params, batch = example_batch()
     results = []
@@ -410,7 +449,7 @@ def test_a_gradient_in_blocks_is_the_whole_gradient(monkeypatch):
         monkeypatch.setattr(module, "CPU_BLOCK_SAMPLES", block_samples)
         assert module.count_blocks(INDEX, 5 * 2) == num_blocks
         actor = jax.jit(lambda p: our_actor_gradients(p, batch, barrier))(params)
-        critic = jax.jit(lambda p: critic_gradients(p, batch, INDEX, NUMBERS))(params.critic)
+        critic = jax.jit(lambda p: our_critic_gradients(p, batch))(params.critic)
         results.append((actor, critic))
     for blocked in results[1:]:
         assert_close(blocked, results[0], rtol=1e-4, atol=1e-6)
@@ -472,7 +511,16 @@ def test_a_whole_update_is_epochs_of_minibatches_by_the_book():
     bounds = Bounds(0.7, 1.5)
     new, optimiser, metrics = jax.jit(
         lambda p, b: update(
-            SHAPE, quadratic, p, init_optimiser(p), b, keys, numbers, bounds, average=lambda x: x
+            SHAPE,
+            MODEL,
+            quadratic,
+            p,
+            init_optimiser(p),
+            b,
+            keys,
+            numbers,
+            bounds,
+            average=lambda x: x,
         )
     )(params, batch)
 
@@ -514,7 +562,7 @@ def test_a_whole_update_is_epochs_of_minibatches_by_the_book():
 
 
 def test_first_moments_are_zero_and_apart():
-    params = random_params(Drift().spec, 4, has_memory=True)
+    params = random_params(Drift().spec, SHAPE)
     optimiser = init_optimiser(params)
     assert isinstance(optimiser, OptimiserState)
     assert_equal(optimiser.actor.mu, jax.tree.map(jnp.zeros_like, params.actor))

@@ -309,6 +309,15 @@ def test_fewer_steps_are_refused(copied):
     assert contents(copied) == before
 
 
+def test_a_run_with_annealed_rates_keeps_its_budget(tmp_path):
+    """Its updates so far had the rates of the smaller budget: no configuration describes both."""
+    config = configure(TASK, "smoke", anneal_learning_rates=True)
+    run = directory.Run(tmp_path, config)
+    assert loop.extend(run, config.steps).config == config
+    with pytest.raises(InputError, match=r"lowers its learning rates to 0 over its .* steps"):
+        loop.extend(run, 2 * config.steps)
+
+
 def test_a_finished_run_is_only_summed_up_again(copied, whole):
     before = contents(copied)
     [done] = resume(copied)

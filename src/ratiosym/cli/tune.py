@@ -110,7 +110,7 @@ class Tune(Command):
         """Search and show it."""
         from ratiosym.cli.tune_display import show_outcome, show_search_progress
         from ratiosym.experiments.tuning import tune
-        from ratiosym.learning.devices import forget_programs, start_jax
+        from ratiosym.learning.devices import clear_programs, start_jax
         from ratiosym.report.search import draw_search
 
         searches = self.searches()
@@ -122,7 +122,7 @@ class Tune(Command):
             with show_search_progress(search) as on_progress:
                 outcome = tune(search, executor, on_progress)
             show_outcome(outcome, draw_search(search.out))
-            forget_programs()
+            clear_programs()
 
     def searches(self) -> "list[Search]":
         """What the options describe: one search, or those of a plan."""

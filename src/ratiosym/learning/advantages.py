@@ -50,6 +50,6 @@ def value_targets(advantage: Float[Array, "T *b A"], value: Values) -> Values:
     return advantage.mean(-1) + value
 
 
-def is_per_agent(value: Values, of_agents: Float[Array, "T *b A"]) -> bool:
+def is_per_agent(value: Array, of_agents: Array) -> bool:
     """Whether there is a value for each agent, or one for the team."""
     return value.ndim == of_agents.ndim

@@ -88,9 +88,9 @@ def next_values(
     model: Model,
     critic: PyTree,
     transition: Transition,  # [T, G, E, ...]
-    values: Float[Array, "T+1 G E *A"],
+    values: Float[Array, "T G E *A"],  # T + 1 of them
     carries: Carry,  # [T + 1, G, E, ...]
-) -> Float[Array, "T G E *A"]:
+) -> Float[Array, "T-1 G E *A"]:
     """What follows each step: the next value; 0 where the task ended; at a time limit as the shape
     says.
     """

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from ratiosym.errors import InputError
 from ratiosym.objectives import Bounds, get_objective
 from ratiosym.plain import read_record, unknown_name
-from ratiosym.references import is_reference
+from ratiosym.references import canonical_reference, is_reference
 
 NETWORKS = ("gru", "feedforward")  # built in
 MAX_STEPS, MAX_EVALUATIONS = 10**15, 10**6  # beyond them a typing error, and hours of planning
@@ -51,6 +51,11 @@ class RunShape:
     """Leave samples of dead or finished agents out of the loss."""
     num_eval_episodes: int = 32
     """Episodes per evaluation."""
+
+    def __post_init__(self) -> None:
+        """A network in a file is recorded by its absolute path, to be found from anywhere."""
+        if isinstance(self.network, str):
+            object.__setattr__(self, "network", canonical_reference(self.network))
 
     @property
     def is_recurrent(self) -> bool:
@@ -174,7 +179,8 @@ class RunConfig:
     num_evaluations: int = 40
     """Evaluations, evenly spaced, beside the one before training."""
     anneal_learning_rates: bool = False
-    """Lower both learning rates linearly to 0 over the run. Off in the paper."""
+    """Lower both learning rates linearly to 0 over the run, whose budget then cannot be raised
+    later. Off in the paper."""
     objective_parameters: dict[str, float] = field(default_factory=dict)
     """The objective's own parameters. Those left out take the objective's defaults at once, so that
     a record always holds the numbers that were used."""

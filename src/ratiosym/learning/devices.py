@@ -23,7 +23,7 @@ def num_cores() -> int:
 def start_jax(
     coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None
 ) -> None:
-    """One JAX device per core, compiled programs kept on disk, and other hosts if there are any.
+    """One JAX device per core, compiled programs cached on disk, and other hosts if there are any.
 
     The number of CPU devices can only be set before JAX has started; later calls leave it as it is.
     """
@@ -41,9 +41,8 @@ def start_jax(
     if any(x is not None for x in given):
         if any(x is None for x in given):
             raise InputError(
-                "Several hosts need all three of --coordinator HOST:PORT, --num-processes N and "
-                "--process-id I "
-                "(0 to N - 1, another one for each process)."
+                "Several hosts need all three of `coordinator` (HOST:PORT), `num_processes` (N) "
+                "and `process_id` (0 to N - 1, a different one for each process)."
             )
         check_hosts(coordinator, num_processes, process_id)  # type: ignore[arg-type]
         jax.distributed.initialize(coordinator, num_processes, process_id)
@@ -56,15 +55,14 @@ def check_hosts(coordinator: str, num_processes: int, process_id: int) -> None:
     host, _, port = coordinator.rpartition(":")
     if not host or not port.isdecimal():
         raise InputError(
-            f"--coordinator is '{coordinator}'; it must be HOST:PORT, as in 127.0.0.1:9911."
+            f"`coordinator` is '{coordinator}'; it must be HOST:PORT, as in 127.0.0.1:9911."
         )
     if num_processes < 1:
-        raise InputError(f"--num-processes is {num_processes}; it must be at least 1.")
+        raise InputError(f"`num_processes` is {num_processes}; it must be at least 1.")
     if not 0 <= process_id < num_processes:
         raise InputError(
-            f"--process-id is {process_id}; with --num-processes {num_processes} it must be from 0 "
-            f"to "
-            f"{num_processes - 1}, another one for each process."
+            f"`process_id` is {process_id}; with `num_processes` {num_processes} it must be from 0 "
+            f"to {num_processes - 1}, a different one for each process."
         )
 
 
@@ -85,8 +83,8 @@ def enable_compilation_cache() -> None:
         jax.config.update("jax_compilation_cache_max_size", 2 * 1024**3)
 
 
-def forget_programs() -> None:
-    """Let go of compiled programs that are over with; their copies on disk stay.
+def clear_programs() -> None:
+    """Release compiled programs that are no longer needed; their copies on disk stay.
 
     A process may map only so many pieces of memory (Linux: vm.max_map_count, 65,530). A program of
     the learner takes some 2,400 on a CPU, and XLA crashes where it gets no more.

@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ratiosym.envs.protocol import Env
 from ratiosym.envs.teams import Memory, Team
-from ratiosym.types import Key, Observation, State
+from ratiosym.types import Key, Keys, Observation, State
 
 
 class Episodes(NamedTuple):
@@ -30,7 +30,7 @@ class Moment(NamedTuple):
     so_far: Episodes  # []
 
 
-def run_episodes(env: Env, team: Team, keys: Key) -> Episodes:
+def run_episodes(env: Env, team: Team, keys: Keys) -> Episodes:
     """One episode for each key, all side by side, until the last one has ended.
 
     Everything random in an episode comes from its own key, so that an episode does not depend on

@@ -20,9 +20,9 @@ from ratiosym.types import Key
 class GRUParams(NamedTuple):
     """The weights of the three gates side by side, in the order reset, update, candidate."""
 
-    input_kernel: Float[Array, "F 3H"]
-    input_bias: Float[Array, "3H"]
-    recurrent_kernel: Float[Array, "H 3H"]
+    input_kernel: Float[Array, "F 3*H"]
+    input_bias: Float[Array, "3*H"]
+    recurrent_kernel: Float[Array, "H 3*H"]
     candidate_bias: Float[Array, "H"]  # inside the reset gate's product
 
 
@@ -32,7 +32,7 @@ def init_gru(key: Key, input_size: int, hidden_size: int) -> GRUParams:
     """
     input_key, recurrent_key = jax.random.split(key)
 
-    def gates(init: Callable[[Key], Array], key: Key) -> Float[Array, "F 3H"]:
+    def gates(init: Callable[[Key], Array], key: Key) -> Float[Array, "F gates"]:
         return jnp.concatenate(list(jax.vmap(init)(jax.random.split(key, 3))), axis=1)
 
     return GRUParams(
@@ -72,9 +72,9 @@ def expand(vector: Float[Array, "n"], ndim: int) -> Float[Array, "..."]:
 
 @jax.custom_vjp
 def recurrence(
-    kernel: Float[Array, "H 3H"],
+    kernel: Float[Array, "H 3*H"],
     bias: Float[Array, "H"],
-    projected: Float[Array, "T *b 3H"],
+    projected: Float[Array, "T *b 3*H"],
     keep: Float[Array, "T *b 1"],
     carry: Float[Array, "*b H"],
 ) -> Float[Array, "T *b H"]:

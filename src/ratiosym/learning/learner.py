@@ -26,7 +26,7 @@ from ratiosym.learning.policy import Policy
 from ratiosym.learning.rollout import EpisodeSums, RolloutState, init_rollout, rollout
 from ratiosym.learning.update import OptimiserState, UpdateMetrics, init_optimiser, update
 from ratiosym.objectives import Bounds, RatioDiagnostics, Surrogate
-from ratiosym.types import Key
+from ratiosym.types import Keys
 
 
 class TrainState(NamedTuple):
@@ -157,10 +157,10 @@ def over_devices(metrics: UpdateMetrics) -> UpdateMetrics:
 
 
 @partial(jax.jit, static_argnums=(0, 3))
-def evaluate(learner: Learner, params: Params, keys: Key, is_greedy: bool = False) -> Episodes:
+def evaluate(learner: Learner, params: Params, keys: Keys, is_greedy: bool = False) -> Episodes:
     """One episode for each key, [K, n]; they are shared out over the devices."""
 
-    def play(actor: PyTree, keys: Key) -> Episodes:
+    def play(actor: PyTree, keys: Keys) -> Episodes:
         policy = Policy(learner.model, actor, learner.env.spec)
         return run_episodes(learner.env, policy.team(is_greedy), keys)
 

@@ -1,5 +1,6 @@
 """The loop: rollout, update, evaluate on schedule. It yields what happens and writes nothing."""
 
+import dataclasses
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ratiosym.envs.protocol import Env
-from ratiosym.learning.config import NETWORKS, RunConfig
+from ratiosym.learning.config import NETWORKS, Hyperparameters, RunConfig
 from ratiosym.learning.evaluate import Episodes
 from ratiosym.learning.learner import (
     Learner,
@@ -24,7 +25,7 @@ from ratiosym.learning.learner import (
 from ratiosym.learning.mesh import make_mesh, to_host
 from ratiosym.learning.model import Params, check_model, make_model
 from ratiosym.objectives import QUANTILES, RatioDiagnostics, get_objective
-from ratiosym.types import Key
+from ratiosym.types import Keys
 
 ABSOLUTE_EPISODES = 320  # of the absolute metric (Gorsane et al. 2022)
 
@@ -68,8 +69,7 @@ class NonFiniteLoss(ArithmeticError):  # noqa: N818  (what happened, not a mista
     def __init__(self, update: int, seed: int) -> None:
         super().__init__(
             f"The loss of seed {seed} is not a finite number after update {update}. "
-            f"Lower the learning rates or narrow the trust region, and look at training.csv for "
-            f"what grew."
+            f"Lower the learning rates or narrow the trust region; training.csv shows what grew."
         )
         self.update = update
 
@@ -95,7 +95,7 @@ def train(
     """Train ``seeds`` side by side, from the start or from a state after ``update`` updates and
     their evaluation.
     """
-    hyperparameters, bounds = jax.tree.map(np.float32, (config.hyperparameters, config.bounds))
+    bounds = jax.tree.map(np.float32, config.bounds)
     schedule = set(config.evaluation_updates())
 
     def evaluated(state: TrainState) -> Evaluated:
@@ -109,15 +109,18 @@ def train(
         event = evaluated(state)
         state = event.state
         yield event
-    pending: deque[tuple[int, Any]] = (
-        deque()
-    )  # metrics still on their way, so that the devices never wait for us
+    # Metrics that are still on their way: the devices never wait for us.
+    pending: deque[tuple[int, Any]] = deque()
     clock = perf_counter()
-    while update < config.num_updates:
+    while update < config.num_updates:  # Algorithm 1, line 3
+        # collect, estimate advantages, optimise (lines 4 to 27)
+        hyperparameters = jax.tree.map(np.float32, hyperparameters_at(config, update))
         state, metrics = train_step(learner, state, hyperparameters, bounds)
         update += 1
         pending.append((update, metrics))
         is_due = update in schedule
+
+        # what the updates before measured; before an evaluation, also this one
         while len(pending) > (0 if is_due else 1):
             number, metrics = pending.popleft()
             rows = training_rows(config, number, to_host(metrics), len(seeds))
@@ -128,12 +131,32 @@ def train(
                     raise NonFiniteLoss(number, seed)
             clock = now
             yield Updated(number, rows)
+
+        # evaluate
         if is_due:
             event = evaluated(state)
             state = event.state
             yield event
             clock = perf_counter()
     yield Finished(absolute_metric(learner, state.best_params, seeds, update))
+
+
+def hyperparameters_at(config: RunConfig, update: int) -> Hyperparameters:
+    """The numbers of the update that follows ``update`` others.
+
+    Annealed learning rates fall linearly: the first update has the whole rate, the last of N a
+    share of 1 / N, and the next would have 0. They depend on the update and the budget alone, so
+    that a resumed run has the rates of one that was never interrupted.
+    """
+    numbers = config.hyperparameters
+    if not config.anneal_learning_rates:
+        return numbers
+    left = 1.0 - update / config.num_updates
+    return dataclasses.replace(
+        numbers,
+        actor_learning_rate=left * numbers.actor_learning_rate,
+        critic_learning_rate=left * numbers.critic_learning_rate,
+    )
 
 
 def absolute_metric(
@@ -156,10 +179,10 @@ def absolute_metric(
     return split_seeds(whole, len(seeds))
 
 
-def episode_keys(seeds: Sequence[int], stream: int, update: int, num_episodes: int) -> Key:
+def episode_keys(seeds: Sequence[int], stream: int, update: int, num_episodes: int) -> Keys:
     """Keys of an evaluation's episodes, [K, n]: they depend on the seed and the update alone."""
 
-    def of_seed(seed: int) -> Key:
+    def of_seed(seed: int) -> Keys:
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), stream), update)
         return jax.random.split(key, num_episodes)
 

@@ -1,6 +1,7 @@
 """Epochs of minibatches: losses, gradients, optimiser steps (Algorithm 1, lines 10 to 27)."""
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -8,17 +9,31 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from ratiosym.learning.advantages import is_per_agent
+from ratiosym.learning.advantages import Number, is_per_agent
 from ratiosym.learning.batch import Batch
 from ratiosym.learning.config import Hyperparameters, RunShape
 from ratiosym.learning.model import Model, Params
 from ratiosym.objectives import Bounds, RatioDiagnostics, Surrogate, ratio_diagnostics
-from ratiosym.types import Key
+from ratiosym.types import Key, Keys
 
 ADAM = optax.scale_by_adam(eps=1e-5)
 
-# Here and not in config.py, which the command line reads without importing JAX.
-jax.tree_util.register_dataclass(Hyperparameters)
+
+def _of_numbers(_: None, numbers: Sequence[Any]) -> Hyperparameters:
+    """Also from traced numbers, which the constructor, made for people, does not expect."""
+    hyperparameters = object.__new__(Hyperparameters)
+    for field, number in zip(dataclasses.fields(Hyperparameters), numbers, strict=True):
+        object.__setattr__(hyperparameters, field.name, number)
+    return hyperparameters
+
+
+# A tree, so that its numbers are arguments of a program. Here and not in config.py, which the
+# command line reads without importing JAX.
+jax.tree_util.register_pytree_node(
+    Hyperparameters,
+    lambda h: (tuple(getattr(h, field.name) for field in dataclasses.fields(h)), None),
+    _of_numbers,
+)
 
 # Samples whose activations stay in a core's cache while their gradient is formed
 # (docs/performance.md).
@@ -59,7 +74,7 @@ def update(
     params: Params,
     optimiser: OptimiserState,
     batch: Batch,
-    group_keys: Key,  # [G], one for each local group
+    group_keys: Keys,  # [G], one for each local group
     hyperparameters: Hyperparameters,
     bounds: Bounds,
     average: Callable[[PyTree], PyTree],
@@ -125,13 +140,13 @@ def update(
     return params, optimiser, summarise(metrics, shape.num_minibatches)
 
 
-def minibatch_indices(group_keys: Key, shape: RunShape) -> Int[Array, "epochs*minibatches G M"]:
+def minibatch_indices(group_keys: Keys, shape: RunShape) -> Int[Array, "steps G M"]:
     """Which sequences make each minibatch: every group shuffled anew in each epoch with its own
     key.
     """
     num_groups, num_sequences = group_keys.shape[0], shape.sequences_per_group
 
-    def group_order(key: Key) -> Int[Array, "epochs*minibatches M"]:
+    def group_order(key: Key) -> Int[Array, "steps M"]:
         epochs = jax.random.split(key, shape.num_epochs)
         order = jax.vmap(lambda k: jax.random.permutation(k, num_sequences))(epochs)
         return order.reshape(shape.num_epochs * shape.num_minibatches, -1)
@@ -288,7 +303,7 @@ def descend(
     params: PyTree,
     gradient: PyTree,
     adam: Any,
-    learning_rate: float,
+    learning_rate: Number,
     hyperparameters: Hyperparameters,
 ) -> tuple[PyTree, Any, Float[Array, ""]]:
     """Clip by global norm, then Adam; no decay. Also the norm before clipping."""

@@ -189,6 +189,13 @@ def extend(run: Run, steps: int) -> Run:
             f"`steps` is {steps:,}, less than the {old.steps:,} that this run was made for. Leave "
             f"`steps` out to finish it, or choose a larger number."
         )
+    if steps > old.steps and old.anneal_learning_rates:
+        # The rates of the updates so far came from the smaller budget: no one configuration would
+        # describe the whole run, and a run of the larger budget could not repeat it.
+        raise InputError(
+            f"This run lowers its learning rates to 0 over its {old.steps:,} steps, so its budget "
+            f"cannot grow. Start a new run with `steps` {steps:,}."
+        )
     num_evaluations = max(1, round(old.num_evaluations * steps / old.steps))
     return Run(
         run.directory, dataclasses.replace(old, steps=steps, num_evaluations=num_evaluations)

@@ -1,0 +1,52 @@
+"""The networks in examples/: they train, every ratio is 1 before the first gradient step, and their
+runs find them again.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ratiosym
+from tests.example_runs import ROOT
+
+TINY = {
+    "num_envs": 4,
+    "rollout_length": 5,
+    "num_epochs": 2,
+    "num_minibatches": 2,
+    "actor_hidden_size": 8,
+    "critic_hidden_size": 8,
+    "num_eval_episodes": 2,
+    "steps": 3 * 20,
+    "num_evaluations": 1,
+    "actor_learning_rate": 3e-3,
+}
+
+
+@pytest.mark.parametrize(
+    ("task", "network", "carry"),
+    [
+        ("mpe-spread-3ag", "custom_network_lstm.py:lstm", ((3, 8), (3, 8))),
+        ("connector-5x5x3a", "custom_network_cnn.py:cnn", ()),
+    ],
+    ids=["lstm", "cnn"],
+)
+def test_a_network_from_outside(task, network, carry, tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    [run] = ratiosym.train(task, network=f"examples/{network}", out=tmp_path / "run", **TINY)
+    assert len(run.training) == 3
+    for row in run.training:  # also the later ones, with carries that are not zero
+        assert row["first_ratio_error"] < 1e-5
+        assert row["ratio_max"] > 1.001
+
+    monkeypatch.chdir(tmp_path)  # found again from elsewhere
+    policy = ratiosym.load_policy("run")
+    assert jax.tree.map(jnp.shape, policy.initial_carry()) == carry
+    assert len(repr(policy)) < 100
+    env = ratiosym.make(task)
+    _, observation = env.reset(jax.random.key(0))
+    action, after = policy.act(observation, policy.initial_carry(), jax.random.key(1))
+    assert action.shape[0] == 3
+    assert jax.tree.map(jnp.shape, after) == carry
+    assert np.isfinite(action).all()
