@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
+from ratiosym.envs.protocol import Env
 from ratiosym.experiments.presets import configure
 from ratiosym.runs.directory import Run, default_directory
+from ratiosym.runs.environments import name_task
 from ratiosym.runs.loop import Progress, start
 
 
@@ -53,7 +55,7 @@ class TrainOptions(TypedDict, total=False):
 
 
 def train(
-    task: str,
+    task: str | Env,
     objective: str = "mars",
     *,
     out: str | Path | None = None,
@@ -68,6 +70,7 @@ def train(
     """Train ``num_seeds`` seeds from ``seed`` on, side by side, and record everything under
     ``out``.
 
+    ``task`` is a name, ``package.module:function``, or an ``Env`` object, which is checked first.
     ``preset`` gives budget and sizes, ``options`` change them: ``steps=400_000``, ``num_envs=32``,
     ``actor_learning_rate=5e-4``, ``b_upper=2.0``. ``tuned`` begins with the settings shipped for
     task and objective (docs/tuning.md) instead of equal ones for all objectives. ``track`` names
@@ -75,14 +78,16 @@ def train(
     """
     given: dict[str, Any] = dict(options)
     given |= given.pop("objective_parameters", {})
-    config = configure(task, preset, tuned, objective=objective, seed=seed, **given)
+    name, environment = name_task(task)
+    config = configure(name, preset, tuned, objective=objective, seed=seed, **given)
+    origin = {"preset": preset, "tuned": tuned, "environment": environment}
     return start(
         config,
         out or default_directory(config, num_seeds),
         num_seeds,
         on_progress,
         track,
-        origin={"preset": preset, "tuned": tuned},
+        origin,
     )
 
 
@@ -94,15 +99,19 @@ def render(
     which: Literal["best", "last"] = "best",
     task: str | None = None,
     seed: int = 0,
+    env: Env | None = None,
 ) -> Path:
     """Film one episode of a trained team (the directory of a run) or of a scripted one (a task and
-    the name of a ``team``).
+    the name of a ``team``). ``env`` is for a run that was trained on an environment object: one
+    equal to it.
     """
+    from ratiosym.learning.config import check_seed
     from ratiosym.report.film import check_film, draw_film
     from ratiosym.runs.episodes import find_cast
 
+    check_seed(seed)
     out = Path(out)
-    cast = find_cast(str(run_or_task), team, which, task)
+    cast = find_cast(str(run_or_task), team, which, task, env)
     check_film(cast.plain, out)
     draw_film(cast.plain, cast.record(seed), out, cast.title)
     return out

@@ -4,6 +4,7 @@ left as it is.
 
 import dataclasses
 import json
+import resource
 import shutil
 
 import jax
@@ -223,6 +224,79 @@ def test_the_way_out_of_damage_is_named(state, saved):
     assert load(saved, 2).meta.update == 2
     shutil.rmtree(saved / "4")
     assert load(saved).meta.update == 2
+
+
+@pytest.mark.parametrize("files", [None, {}, [], {"meta.json": "0"}, "text", 3])
+def test_a_listing_that_lists_nothing_does_not_switch_the_check_off(saved, files):
+    listing = {"format": checkpoint.FORMAT, "files": files}
+    (saved / "2" / checkpoint.LISTING).write_text(json.dumps(listing))
+    with pytest.raises(CheckpointError, match=r"is damaged \(files\.json does not list its files"):
+        load(saved)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{}", "needs 'update'"),
+        ("[]", "it must be a table of names and values"),
+        ('{"update": "2"}', "'update' is '2'; it must be a whole number"),
+        ('{"update": 3}', "is of update 3"),
+        ("{", "Expecting"),
+        ("[" * 100_000, "recursion"),
+    ],
+)
+def test_facts_that_cannot_be(saved, text, message):
+    """Also where somebody has made the checksums fit."""
+    (saved / "2" / checkpoint.META).write_text(text)
+    listing = {"format": checkpoint.FORMAT, "files": checkpoint.checksums(saved / "2")}
+    (saved / "2" / checkpoint.LISTING).write_text(json.dumps(listing))
+    with pytest.raises(CheckpointError, match=rf"is damaged \(meta\.json.*{message}"):
+        load(saved)
+
+
+@pytest.mark.parametrize("name", ["²", "٣", "07", "-1", "1e3", "9" * 30])
+def test_what_only_looks_like_a_number_is_no_checkpoint(saved, name):
+    (saved / name).mkdir()
+    (saved / "5").write_text("a file")
+    assert updates(saved) == [2]
+    assert load(saved).meta.update == 2
+
+
+@pytest.fixture
+def small_files():
+    """No file may be larger than 2,000 bytes: how a full disk looks to a library."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.usefixtures("small_files")
+def test_a_save_that_fails_says_why_and_leaves_what_was_there(tmp_path, capfd):
+    save(tmp_path, {"x": np.zeros(3, np.float32)}, Meta(2))
+    before = contents(tmp_path)
+    rng = np.random.default_rng(0)
+    with pytest.raises(OSError, match="^File too large$"):
+        save(tmp_path, {"x": rng.normal(size=10_000)}, Meta(4))
+    assert contents(tmp_path) == before
+    assert capfd.readouterr() == ("", "")  # no traceback of the library
+
+
+def test_a_directory_that_has_gone_is_not_made_again(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        save(tmp_path / "moved" / "checkpoint", {"x": np.zeros(3)}, Meta(2))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_planted_link_is_not_followed(tmp_path):
+    outside, place = tmp_path / "outside", tmp_path / "checkpoint"
+    outside.mkdir()
+    (outside / "thesis.tex").write_text("mine")
+    place.mkdir()
+    (place / ".writing-2").symlink_to(outside)
+    save(place, {"x": np.zeros(3)}, Meta(2))
+    assert contents(outside) == {"thesis.tex": b"mine"}
+    assert [p.name for p in place.iterdir()] == ["2"]
 
 
 def test_another_format_is_named(saved):

@@ -15,15 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ratiosym.api import train
+from ratiosym.api import render, train
 from ratiosym.envs.registry import make
 from ratiosym.envs.tasks import TASKS, Task
 from ratiosym.errors import InputError
 from ratiosym.experiments.presets import configure
 from ratiosym.learning.config import RunConfig
 from ratiosym.learning.train import NonFiniteLoss
-from ratiosym.runs import checkpoint, directory, loop, trained
+from ratiosym.runs import checkpoint, loop, tables, trained
 from ratiosym.runs.directory import run_directories
+from ratiosym.runs.episodes import play_baselines
 from ratiosym.runs.files import read_json
 from ratiosym.runs.loop import resume, start
 from ratiosym.runs.tables import read_table
@@ -166,7 +167,6 @@ def test_without_a_directory_a_run_goes_where_its_name_says(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     [done] = train(TASK, preset="smoke", seed=3, steps=STEPS)
     assert done.directory.resolve() == tmp_path / "runs" / TASK / "mars" / "seed-3"
-    assert directory.default_directory(done.config, 4).name == "seeds-3-6"
 
 
 # ------------------------------------------------------------------------------------------- resume
@@ -259,6 +259,130 @@ def test_seeds_killed_one_checkpoint_apart(whole_seeds, tmp_path):
         assert read_json(directory / seed / "config.json")["config"]["seed"] == int(seed[-1])
     curves = [(directory / seed / "evaluations.csv").read_bytes() for seed in ("seed-0", "seed-1")]
     assert curves[0] != curves[1]
+
+
+@pytest.mark.parametrize(
+    "moment", ["instead-of:seed-1/config.json", "instead-of:seed-1/checkpoint/0"]
+)
+def test_seeds_killed_before_they_had_a_common_checkpoint_start_over(whole_seeds, tmp_path, moment):
+    """Neither seed is left behind, nor is it refused: starting over is exact."""
+    directory = tmp_path / "seeds"
+    killed(moment, directory, num_seeds=2)
+    assert len(run_directories(directory)) == (1 if "config" in moment else 2)
+    resume(directory)
+    for seed in ("seed-0", "seed-1"):
+        expect_same_numbers(directory / seed, whole_seeds / seed)
+
+
+def test_seeds_are_resumed_by_themselves_too(whole_seeds, tmp_path):
+    directory = shutil.copytree(whole_seeds, tmp_path / "seeds")
+    [done] = resume(directory / "seed-1")
+    assert done.summary["seed"] == 1
+    assert (directory / "seeds.json").read_bytes() == (whole_seeds / "seeds.json").read_bytes()
+
+
+def test_every_file_of_a_run_comes_to_the_state_of_its_checkpoint(copied, whole):
+    """As after a kill between the last checkpoint and the tables, or where somebody tidied up."""
+    (copied / "training.csv").unlink()
+    lines = (copied / "evaluations.csv").read_text().splitlines(keepends=True)
+    (copied / "evaluations.csv").write_text("".join(lines[:-1]) + lines[-1][:9])
+    (copied / "checkpoint" / "evaluations.csv").write_text("".join([*lines, "14,17"]))
+    (copied / ".summary.json.0123456789abcdef.writing").write_text("{")
+    (copied / "checkpoint" / ".writing-14-0123").mkdir()
+    resume(copied)
+    expect_same_numbers(copied, whole)
+    assert (copied / "training.csv").read_bytes() == (whole / "training.csv").read_bytes()
+    assert contents(copied).keys() - contents(whole).keys() <= {
+        name for name in contents(copied) if name.startswith("tensorboard/")
+    }
+
+
+def test_rows_that_are_lost_stop_a_resume_and_nothing_is_changed(copied):
+    for path in (copied / "training.csv", copied / "checkpoint" / "training.csv"):
+        path.write_text(path.read_text()[:300])
+    before = contents(copied)
+    with pytest.raises(InputError, match=r"The rows of '.*training\.csv' .* are lost"):
+        resume(copied, steps=16 * STEPS)
+    assert contents(copied) == before
+
+
+def test_a_run_whose_checkpoints_were_removed_is_not_trained_over(copied):
+    shutil.rmtree(copied / "checkpoint")
+    before = contents(copied)
+    with pytest.raises(InputError, match=r"checkpoints of the run in .* are gone.*train --config"):
+        resume(copied)
+    assert contents(copied) == before
+
+
+def test_a_checkpoint_does_not_grow_with_the_run(whole):
+    sizes = [
+        sum(p.stat().st_size for p in (whole / "checkpoint" / update).rglob("*") if p.is_file())
+        for update in ("0", "12")
+    ]
+    assert sizes[1] == pytest.approx(sizes[0], rel=0.02)
+
+
+def test_a_record_has_the_command_that_repeats_the_run(whole, whole_seeds):
+    command = read_json(whole / "config.json")["command"]
+    assert command == f"ratiosym train --config {whole / 'config.json'}"
+    command = read_json(whole_seeds / "seed-1" / "config.json")["command"]
+    assert command == f"ratiosym train --config {whole_seeds / 'seeds.json'} --num-seeds 2"
+
+
+# --------------------------------------------------------------------------------- a disk that fails
+
+
+def at_update(number, action):
+    def on_progress(progress):
+        if progress.update == number and progress.rows:
+            action()
+
+    return on_progress
+
+
+@pytest.mark.usefixtures("often")
+def test_a_full_disk_stops_a_run_with_one_sentence_and_resume_is_exact(whole, tmp_path, capfd):
+    directory = tmp_path / "run"
+
+    def full(file, data):
+        raise OSError(28, "No space left on device")
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(InputError) as error:
+        start(
+            configure(TASK, **SETTINGS),
+            directory,
+            on_progress=at_update(3, lambda: patch.setattr(tables, "_write_all", full)),
+        )
+    assert str(error.value) == (
+        f"'{directory}' cannot be written (No space left on device). The run has stopped; what it "
+        f"wrote before is kept. When the cause is gone, resume it: ratiosym train --resume "
+        f"'{directory}'"
+    )
+    assert checkpoint.updates(directory / "checkpoint") == [0, 2]
+    assert capfd.readouterr().err == ""
+    resume(directory)
+    expect_same_numbers(directory, whole)
+
+
+@pytest.mark.usefixtures("often")
+def test_a_run_that_is_moved_away_while_it_trains(whole, tmp_path):
+    directory, moved = tmp_path / "run", tmp_path / "moved"
+    with pytest.raises(InputError, match=r"cannot be written \(No such file or directory\)"):
+        start(
+            configure(TASK, **SETTINGS),
+            directory,
+            on_progress=at_update(3, lambda: directory.rename(moved)),
+        )
+    assert not directory.exists()
+    resume(moved)
+    expect_same_numbers(moved, whole)
+
+
+def test_a_table_that_is_removed_while_it_grows_is_there_in_the_end(whole, tmp_path):
+    directory = tmp_path / "run"
+    remove = at_update(3, lambda: (directory / "training.csv").unlink())
+    start(configure(TASK, **SETTINGS), directory, on_progress=remove)
+    expect_same_numbers(directory, whole)
 
 
 def test_seeds_without_a_common_checkpoint(whole_seeds, tmp_path):
@@ -442,13 +566,6 @@ def test_all_seeds_must_be_seeds(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_run_directories_are_runs_in_order_of_their_seeds(tmp_path):
-    for name in ("seed-10", "seed-9", "seed-x", "seed-11/later", "notes"):
-        (tmp_path / name).mkdir(parents=True)
-        (tmp_path / name / "config.json").write_text("{}")
-    assert [d.name for d in run_directories(tmp_path)] == ["seed-9", "seed-10"]
-
-
 # ------------------------------------------------------------------------------- a loss that breaks
 
 
@@ -590,15 +707,26 @@ def test_evaluate_repeats_the_absolute_metric_and_depends_on_its_seed(whole):
 
 
 def test_a_policy_plays_tasks_of_its_sizes():
-    assert trained.check_task_fits(RunConfig("paxmen-4a"), None) == "paxmen-4a"
-    assert (
-        trained.check_task_fits(RunConfig("paxmen-4a"), "paxmen-4a-heldout") == "paxmen-4a-heldout"
-    )
-    assert trained.check_task_fits(RunConfig("aerojax-2v2"), "aerojax-2v2-l4") == "aerojax-2v2-l4"
+    def fits(own, other):
+        trained.check_task_fits(make(own).spec, other)
+
+    fits("paxmen-4a", "paxmen-4a-heldout")
+    fits("aerojax-2v2", "aerojax-2v2-l4")
     with pytest.raises(
         InputError, match=r"cannot play 'aerojax-4v4' \(num agents 4, not 2; .*Choose a task"
     ):
-        trained.check_task_fits(RunConfig("aerojax-2v2"), "aerojax-4v4")
+        fits("aerojax-2v2", "aerojax-4v4")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32, 99999999999999, 0.5])
+def test_seeds_that_would_be_others_in_disguise(whole, seed, tmp_path):
+    for action in (
+        lambda: evaluate(whole, 8, seed=seed),
+        lambda: play_baselines("paxmen-4a", 8, seed),
+        lambda: render(whole, tmp_path / "film.gif", seed=seed),
+    ):
+        with pytest.raises(InputError, match=f"`seed` is {seed}; it must be"):
+            action()
 
 
 def test_wrong_questions_about_a_policy(whole, whole_seeds, tmp_path):

@@ -21,6 +21,11 @@ def with_agent_ids(env: Env) -> Env:
     return _AgentIds(env)
 
 
+def without_agent_ids(env: Env) -> Env:
+    """The environment that ``with_agent_ids`` was given, or the environment itself."""
+    return env.env if isinstance(env, _AgentIds) else env
+
+
 @dataclass(frozen=True)
 class _AgentIds:
     env: Env

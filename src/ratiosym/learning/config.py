@@ -5,6 +5,7 @@ validation.
 import dataclasses
 import math
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, Literal
 
 from ratiosym.errors import InputError
@@ -167,6 +168,14 @@ class Hyperparameters:
                 raise InputError(f"`{f.name}` is {value:g}; it must be a number {limit}.")
 
 
+def check_seed(seed: int) -> None:
+    """Raise InputError for numbers that JAX would silently turn into other seeds."""
+    if not isinstance(seed, Integral):
+        raise InputError(f"`seed` is {seed!r}; it must be a whole number.")
+    if not 0 <= seed < 2**32:
+        raise InputError(f"`seed` is {seed}; it must be from 0 to {2**32 - 1}.")
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """One run, whole: with the same values on the same machine it gives the same numbers."""
@@ -207,15 +216,24 @@ class RunConfig:
 
     def evaluation_updates(self) -> list[int]:
         """After which updates to evaluate: 0, then evenly spaced, ending with the last."""
-        n = self.num_evaluations
-        return sorted({round(i * self.num_updates / n) for i in range(n + 1)})
+        return [u for u in range(self.num_updates + 1) if self.is_evaluation_due(u)]
+
+    def is_evaluation_due(self, update: int) -> bool:
+        """Whether the schedule evaluates after an update. However long it is, asking costs the
+        same.
+        """
+        number, last = self.num_evaluations, self.num_updates
+        nearest = update * number // last
+        return any(
+            update == round(i * last / number)
+            for i in range(max(0, nearest - 1), min(number, nearest + 2) + 1)
+        )
 
     def validate(self) -> None:
         """Raise InputError where anything does not fit."""
         self.shape.validate()
         self.hyperparameters.validate()
-        if not 0 <= self.seed < 2**32:
-            raise InputError(f"`seed` is {self.seed}; it must be from 0 to {2**32 - 1}.")
+        check_seed(self.seed)
         for name, high in (("steps", MAX_STEPS), ("num_evaluations", MAX_EVALUATIONS)):
             if not 1 <= getattr(self, name) <= high:
                 raise InputError(

@@ -96,7 +96,6 @@ def train(
     their evaluation.
     """
     bounds = jax.tree.map(np.float32, config.bounds)
-    schedule = set(config.evaluation_updates())
 
     def evaluated(state: TrainState) -> Evaluated:
         keys = episode_keys(seeds, _EVALUATION, update, config.shape.num_eval_episodes)
@@ -118,7 +117,7 @@ def train(
         state, metrics = train_step(learner, state, hyperparameters, bounds)
         update += 1
         pending.append((update, metrics))
-        is_due = update in schedule
+        is_due = config.is_evaluation_due(update)
 
         # what the updates before measured; before an evaluation, also this one
         while len(pending) > (0 if is_due else 1):

@@ -18,7 +18,6 @@ import re
 import secrets
 import shutil
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -72,7 +71,7 @@ def save(directory: Path, state: PyTree, meta: Meta) -> None:
 
     OSError where that fails; the checkpoints that were there still are.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(exist_ok=True)  # not its parents: a run that was moved away must not reappear
     clear_leftovers(directory)
     final = directory / str(meta.update)
     temporary = (directory / f"{UNFINISHED}{meta.update}-{secrets.token_hex(8)}").absolute()
@@ -119,13 +118,13 @@ def _storage_reason(error: Exception) -> str:
 
 def _sync(path: Path) -> None:
     """Make sure that the files of a checkpoint are on disk before it gets its name."""
-    for file in (path, *path.rglob("*")):
-        handle = os.open(file, os.O_RDONLY)
-        try:
-            with suppress(OSError):  # not every file system can do this with a directory
+    for file in path.rglob("*"):
+        if file.is_file():
+            handle = os.open(file, os.O_RDONLY)
+            try:
                 os.fsync(handle)
-        finally:
-            os.close(handle)
+            finally:
+                os.close(handle)
 
 
 def quiet_library() -> None:

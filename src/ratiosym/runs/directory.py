@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from ratiosym.envs.registry import task_directory
 from ratiosym.errors import InputError
 from ratiosym.learning.config import RunConfig
 from ratiosym.plain import read_record
@@ -187,7 +188,7 @@ def default_directory(config: RunConfig, num_seeds: int) -> Path:
         if num_seeds == 1
         else f"seeds-{config.seed}-{config.seed + num_seeds - 1}"
     )
-    return Path("runs") / re.sub(r"[^\w.-]+", "-", config.task) / config.objective / name
+    return Path("runs") / task_directory(config.task) / config.objective / name
 
 
 # ------------------------------------------------------------------------------ claiming, resuming

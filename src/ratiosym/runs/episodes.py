@@ -11,9 +11,12 @@ import jax
 from ratiosym.envs.protocol import Env
 from ratiosym.envs.registry import make, resolve_task
 from ratiosym.envs.teams import Team, get_team, teams_of
+from ratiosym.envs.wrappers import without_agent_ids
 from ratiosym.errors import InputError
+from ratiosym.learning.config import check_seed
 from ratiosym.learning.evaluate import Episodes, Moment, record_episode, run_episodes
-from ratiosym.runs.trained import check_task_fits, load_policy, load_run
+from ratiosym.runs.directory import run_directories
+from ratiosym.runs.trained import env_to_play, load_policy, load_run
 
 BATCH = 256  # episodes side by side
 
@@ -29,41 +32,49 @@ class Cast:
 
     def record(self, seed: int) -> list[Moment]:
         """One episode, moment by moment."""
+        check_seed(seed)
         return record_episode(self.env, self.team, jax.random.key(seed))
 
 
 def find_cast(
-    what: str, team: str | None = None, which: str = "best", task: str | None = None
+    what: str,
+    team: str | None = None,
+    which: str = "best",
+    task: str | None = None,
+    env: Env | None = None,
 ) -> Cast:
     """A trained team (``what`` is the directory of a run) or a scripted one (``what`` is a task).
 
-    A trained team can play another ``task`` of the same sizes.
+    A trained team can play another ``task`` of the same sizes. ``env`` is for a run that was
+    trained on an environment object: one equal to it.
     """
     if not Path(what).exists():
         what = resolve_task(what).name  # says which task is closest
         if task is not None:
             raise InputError(
-                f"--task is for a trained team, but '{what}' is a task already. Leave one out."
+                f"`task` is for a trained team, but '{what}' is a task already. Leave one out."
             )
-        env = make(what, agent_ids=False)
+        plain = make(what, agent_ids=False)
         name = team or "random"
-        return Cast(f"{what} {name}", env, env, get_team(env, name))
+        return Cast(f"{what} {name}", plain, plain, get_team(plain, name))
     if team is not None:
         raise InputError(
-            f"--team names a script, but '{what}' is a run with a policy of its own. Leave one out."
+            f"`team` names a script, but '{what}' is a run with a policy of its own. Leave one out."
         )
     _, config, _ = load_run(Path(what))
-    task, policy = check_task_fits(config, task), load_policy(what, which)
-    env, plain = make(task), make(task, agent_ids=False)
-    return Cast(f"{task} {config.objective}", env, plain, policy.team())
+    env = env_to_play(run_directories(Path(what))[0], config, task, env)
+    policy = load_policy(what, which)
+    title = f"{task or config.task} {config.objective}"
+    return Cast(title, env, without_agent_ids(env), policy.team())
 
 
 def play_baselines(task: str, num_episodes: int, seed: int) -> dict[str, tuple[Team, Episodes]]:
     """Every scripted team of a task over fresh episodes."""
     if num_episodes < 2:
         raise InputError(
-            f"--episodes is {num_episodes}; it must be at least 2, for a standard error."
+            f"`episodes` is {num_episodes}; it must be at least 2, for a standard error."
         )
+    check_seed(seed)
     env = make(task, agent_ids=False)
     keys = jax.random.split(jax.random.key(seed), num_episodes)
     return {name: (team, play_episodes(env, team, keys)) for name, team in teams_of(env).items()}
@@ -73,9 +84,8 @@ def play_episodes(env: Env, team: Team, keys: jax.Array) -> Episodes:
     """An episode for each key, a batch at a time."""
     play = jax.jit(lambda keys: run_episodes(env, team, keys))
     size = min(BATCH, len(keys))
-    padded = keys[
-        jax.numpy.arange(-(-len(keys) // size) * size) % len(keys)
-    ]  # whole batches: compiled once
+    # Whole batches, so that one program is compiled.
+    padded = keys[jax.numpy.arange(-(-len(keys) // size) * size) % len(keys)]
     parts = [
         jax.device_get(play(padded[start : start + size])) for start in range(0, len(keys), size)
     ]

@@ -12,7 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from ratiosym.envs.registry import make
+from ratiosym.envs.protocol import Env
+from ratiosym.envs.registry import check_before_training, make, resolve_task
 from ratiosym.errors import InputError
 from ratiosym.learning.config import RunConfig
 from ratiosym.learning.devices import agree, enable_compilation_cache
@@ -39,6 +40,7 @@ from ratiosym.runs.directory import (
     record_of,
     write_records,
 )
+from ratiosym.runs.environments import find_env
 from ratiosym.runs.tables import Row, restore_table
 from ratiosym.runs.trackers import MakeTracker, RunInfo, TrackerGroup, load_trackers
 from ratiosym.types import EnvSpec
@@ -83,7 +85,8 @@ def start(
     """
     if num_seeds < 1:
         raise InputError(f"`num_seeds` is {num_seeds}; it must be at least 1.")
-    out = Path(out)
+    task, out = resolve_task(config.task), Path(out)
+    config = dataclasses.replace(config, task=task.name)  # valid from any working directory
     runs = [
         Run(out if num_seeds == 1 else out / f"seed-{seed}", dataclasses.replace(config, seed=seed))
         for seed in range(config.seed, config.seed + num_seeds)
@@ -93,14 +96,16 @@ def start(
     env = make(config.task)
     learner = make_learner(env, config, num_seeds)
     trackers = load_trackers(track or ())
+    check_before_training(task)
+    place = out / (CONFIG if num_seeds == 1 else SEEDS)
+    is_repeatable = not (origin or {}).get("environment")  # no command makes an object
+    command = provenance.train_command(place, num_seeds) if is_repeatable else None
     record = {
         "config": config.to_dict(),
         "spec": env.spec.to_dict(),
         **(origin or {}),
         "track": list(trackers),
-        **provenance.provenance(
-            provenance.train_command(out / (CONFIG if num_seeds == 1 else SEEDS), num_seeds)
-        ),
+        **provenance.provenance(command),
     }
     with ExitStack() as stack:
         on_first_process(lambda: stack.enter_context(claimed(out, runs, record)))
@@ -126,12 +131,14 @@ def resume(
     steps: int | None = None,
     on_progress: OnProgress = lambda _: None,
     track: Sequence[str] | None = None,
+    env: Env | None = None,
 ) -> list[Run]:
     """Resume a run, or seeds side by side, from the newest checkpoint that they all have: bit for
     bit as if it had never been interrupted.
 
     ``steps`` gives the run a larger budget than it had; evaluations keep their distance. ``track``
-    replaces the trackers that the run was started with.
+    replaces the trackers that the run was started with. ``env`` is for a run that was trained on an
+    environment object: one equal to it.
     """
     directory = Path(directory)
     runs = find_runs(directory)
@@ -142,16 +149,17 @@ def resume(
         )
     if steps is not None:
         runs = [extend(run, steps) for run in runs]
-    record = record_of(directory)
-    trackers = load_trackers(read_run_record(record).track if track is None else track)
-    env = make(runs[0].config.task)
+    path = record_of(directory)
+    record = read_run_record(path)
+    trackers = load_trackers(record.track if track is None else track)
+    env = find_env(runs[0].config, env, record.environment, directory)
     learner = make_learner(env, runs[0].config, len(runs))
     with ExitStack() as stack:
         places = [directory, *(run.directory for run in runs if run.directory.exists())]
         on_first_process(lambda: stack.enter_context(lock_directories(places)))
         found = find_checkpoints(directory, runs)
         state = None if found is None else checkpoint.restore(learner, found)
-        on_first_process(partial(reopen, directory, runs, found, files.read_json(record)))
+        on_first_process(partial(reopen, directory, runs, found, files.read_json(path)))
         update = None if found is None else found[0].meta.update
         return train_and_record(learner, runs, state, update, on_progress, trackers)
 

@@ -7,16 +7,18 @@ from typing import Any
 import jax
 import numpy as np
 
+from ratiosym.envs.protocol import Env
 from ratiosym.envs.registry import make
 from ratiosym.errors import InputError
-from ratiosym.learning.config import RunConfig
+from ratiosym.learning.config import RunConfig, check_seed
 from ratiosym.learning.devices import enable_compilation_cache
 from ratiosym.learning.evaluate import Episodes
 from ratiosym.learning.model import Model, make_model
 from ratiosym.learning.policy import Policy
 from ratiosym.learning.train import absolute_metric, make_learner
 from ratiosym.runs import checkpoint
-from ratiosym.runs.directory import run_directories
+from ratiosym.runs.directory import CONFIG, read_run_record, run_directories
+from ratiosym.runs.environments import find_env
 from ratiosym.types import EnvSpec
 
 
@@ -28,11 +30,20 @@ def load_policy(directory: str | Path, which: str = "best") -> Policy:
     return Policy(model, load_params(found, model, spec, which).actor, spec)
 
 
-def check_task_fits(config: RunConfig, task: str | None) -> str:
-    """The task that a policy was trained on, or another of the same sizes."""
+def env_to_play(directory: Path, config: RunConfig, task: str | None, env: Env | None) -> Env:
+    """The environment that a policy was trained in, or that of another ``task`` of the same
+    sizes.
+    """
+    own = read_run_record(directory / CONFIG).environment
     if task is None:
-        return config.task
-    own, other = make(config.task).spec, make(task).spec
+        return find_env(config, env, own, directory)
+    check_task_fits(find_env(config, env, own, directory).spec, task)
+    return make(task)
+
+
+def check_task_fits(own: EnvSpec, task: str) -> None:
+    """Raise InputError unless a policy of one environment can play another task."""
+    other = make(task).spec
     names = ("num_agents", "observation_size", "state_size", "action")
     different = [name for name in names if getattr(own, name) != getattr(other, name)]
     if different:
@@ -40,11 +51,9 @@ def check_task_fits(config: RunConfig, task: str | None) -> str:
             f"{n.replace('_', ' ')} {getattr(other, n)}, not {getattr(own, n)}" for n in different
         )
         raise InputError(
-            f"A policy of '{config.task}' cannot play '{task}' ({words}). Choose a task of the "
-            f"same sizes, such as the held-out layouts of PaxMen or the levels of AeroJAX's "
-            f"opponents."
+            f"A policy of '{own.name}' cannot play '{task}' ({words}). Choose a task of the same "
+            f"sizes, such as the held-out layouts of PaxMen or the levels of AeroJAX's opponents."
         )
-    return task
 
 
 def check_which(which: str) -> None:
@@ -86,16 +95,19 @@ def evaluate(
     which: str = "best",
     seed: int = 0,
     task: str | None = None,
+    env: Env | None = None,
 ) -> Episodes:
     """Fresh episodes with a trained policy, sampled as in the paper; on its own task or on another
-    that fits.
+    of the same sizes. ``env`` is for a run that was trained on an environment object: one equal to
+    it.
     """
     if num_episodes < 1:
         raise InputError(f"`num_episodes` is {num_episodes}; it must be at least 1.")
     check_which(which)
+    check_seed(seed)
     enable_compilation_cache()
     found, config, _ = load_run(Path(directory))
-    env = make(check_task_fits(config, task))
+    env = env_to_play(run_directories(Path(directory))[0], config, task, env)
     shape = dataclasses.replace(
         config.shape, num_eval_episodes=min(num_episodes, config.shape.num_eval_episodes)
     )
