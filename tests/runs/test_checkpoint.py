@@ -276,7 +276,7 @@ def test_a_save_that_fails_says_why_and_leaves_what_was_there(tmp_path, capfd):
     save(tmp_path, {"x": np.zeros(3, np.float32)}, Meta(2))
     before = contents(tmp_path)
     rng = np.random.default_rng(0)
-    with pytest.raises(OSError, match="^File too large$"):
+    with pytest.raises(OSError, match=r"^File too large$"):
         save(tmp_path, {"x": rng.normal(size=10_000)}, Meta(4))
     assert contents(tmp_path) == before
     assert capfd.readouterr() == ("", "")  # no traceback of the library

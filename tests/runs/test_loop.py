@@ -20,7 +20,6 @@ from ratiosym.envs.registry import make
 from ratiosym.envs.tasks import TASKS, Task
 from ratiosym.errors import InputError
 from ratiosym.experiments.presets import configure
-from ratiosym.learning.config import RunConfig
 from ratiosym.learning.train import NonFiniteLoss
 from ratiosym.runs import checkpoint, loop, tables, trained
 from ratiosym.runs.directory import run_directories
@@ -329,7 +328,7 @@ def test_a_record_has_the_command_that_repeats_the_run(whole, whole_seeds):
     assert command == f"ratiosym train --config {whole_seeds / 'seeds.json'} --num-seeds 2"
 
 
-# --------------------------------------------------------------------------------- a disk that fails
+# -------------------------------------------------------------------------------- a disk that fails
 
 
 def at_update(number, action):
