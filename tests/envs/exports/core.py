@@ -1,4 +1,4 @@
-"""What the tests of all faces need: environments to look at, and the core's own episodes to compare
+"""What the tests of all exports need: environments to try, and the core's own episodes to compare
 with.
 """
 

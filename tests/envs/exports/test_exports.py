@@ -1,4 +1,4 @@
-"""What all faces share: missing libraries, quiet imports, the page about them."""
+"""What all exports share: missing libraries, quiet imports, the page about them."""
 
 import importlib
 import re
@@ -10,29 +10,29 @@ import pytest
 
 from ratiosym.errors import MissingLibraryError
 
-FACES = ("jaxmarl", "jumanji", "pettingzoo")
-PAGE = Path(__file__).parents[3] / "docs" / "faces.md"
+EXPORTS = ("jaxmarl", "jumanji", "pettingzoo")
+PAGE = Path(__file__).parents[3] / "docs" / "exports.md"
 SNIPPETS = dict(
     re.findall(r"^## (\w+)\n\n```python\n(.*?)```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 )
 
 
-@pytest.mark.parametrize("library", FACES)
+@pytest.mark.parametrize("library", EXPORTS)
 def test_a_missing_library_says_what_to_install(library, monkeypatch):
-    face = f"ratiosym.envs.exports.{library}"
-    importlib.import_module(face)
-    monkeypatch.delitem(sys.modules, face)
+    module = f"ratiosym.envs.exports.{library}"
+    importlib.import_module(module)
+    monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed
     with pytest.raises(MissingLibraryError) as error:
-        importlib.import_module(face)
+        importlib.import_module(module)
     assert str(error.value) == (
-        f"The face for {library} needs that library. Install it with: pip install "
+        f"The export to {library} needs that library. Install it with: pip install "
         f"'ratiosym[{library}]'"
     )
 
 
 def test_importing_the_faces_is_quiet():
-    code = "; ".join(f"import ratiosym.envs.exports.{face}" for face in FACES)
+    code = "; ".join(f"import ratiosym.envs.exports.{name}" for name in EXPORTS)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True
     )
@@ -40,7 +40,7 @@ def test_importing_the_faces_is_quiet():
 
 
 def test_the_page_has_a_snippet_for_each():
-    assert [name.lower() for name in SNIPPETS] == list(FACES)
+    assert [name.lower() for name in SNIPPETS] == list(EXPORTS)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The face for JaxMARL: the core's numbers in that library's shapes, and its own wrappers around
+"""The export to JaxMARL: the core's numbers in that library's shapes, and its own wrappers around
 it.
 """
 

@@ -1,4 +1,4 @@
-"""The face for Jumanji: the core's numbers in that library's shapes, its own checks and
+"""The export to Jumanji: the core's numbers in that library's shapes, its own checks and
 wrappers.
 """
 
@@ -13,7 +13,7 @@ from jumanji.types import StepType
 from jumanji.wrappers import AutoResetWrapper, VmapWrapper
 from PIL import Image
 
-from ratiosym.envs.exports import jumanji as face
+from ratiosym.envs.exports import jumanji as export
 from ratiosym.envs.exports.jumanji import IDS, JumanjiEnv
 from tests.envs.exports.core import PAXMEN, Leaving, environments, same, start_of, step_of
 from tests.probes import Counter, Target
@@ -75,13 +75,13 @@ def test_tasks_are_registered():
     assert set(IDS) <= jumanji.registered_environments()
     for name, task in IDS.items():
         env = jumanji.make(name)
-        assert isinstance(env, face.JumanjiEnv)
+        assert isinstance(env, export.JumanjiEnv)
         assert env.env.spec.name == task
 
 
 def test_importing_the_face_again_registers_nothing_twice():
     before = jumanji.registered_environments()
-    importlib.reload(face)
+    importlib.reload(export)
     assert jumanji.registered_environments() == before
 
 

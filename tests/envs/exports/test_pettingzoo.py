@@ -1,4 +1,4 @@
-"""The face for PettingZoo: the core's numbers as NumPy, and that library's own checks."""
+"""The export to PettingZoo: the core's numbers as NumPy, and that library's own checks."""
 
 import jax
 import numpy as np

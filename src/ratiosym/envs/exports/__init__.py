@@ -1,7 +1,7 @@
-"""Our environments as other people's code knows environments: JaxMARL, Jumanji, PettingZoo.
+"""Our environments for other people's code: as environments of JaxMARL, Jumanji and PettingZoo.
 
-Each face is one module that needs one library. All three work for anything that keeps the ``Env``
-contract and take a task's name or an environment; by name, without agent ids.
+Each export is one module that needs one library. All three work for anything that keeps the ``Env``
+contract, and take a task's name or an environment; by name, without agent ids.
 """
 
 from importlib.util import find_spec
@@ -22,9 +22,11 @@ def agent_names(env: Env) -> list[str]:
 
 
 def require(library: str) -> None:
-    """Say how to get a face's library, which is also the name of our extra, where it is missing."""
+    """Say how to install an export's library, after which our extra is named, where it is
+    missing.
+    """
     if find_spec(library) is None:
         raise MissingLibraryError(
-            f"The face for {library} needs that library. Install it with: pip install "
+            f"The export to {library} needs that library. Install it with: pip install "
             f"'ratiosym[{library}]'"
         )

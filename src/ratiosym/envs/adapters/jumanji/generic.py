@@ -1,0 +1,220 @@
+"""Any cooperative multi-agent environment of jumanji as a task: ``jumanji:ID``.
+
+For the suites of the paper there are adapters of their own in this package, with metrics and a
+faster step.
+"""
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from ratiosym.envs.adapters.generic import (
+    FACTORY,
+    TimedState,
+    at_least_one,
+    calling,
+    like,
+    read_time_limit,
+    row,
+    rows,
+    split_options,
+    stretch,
+)
+from ratiosym.envs.adapters.jumanji.library import check_library, draw, making, on_host
+from ratiosym.envs.arrays import strongly_typed
+from ratiosym.envs.protocol import Action, Picture
+from ratiosym.errors import InputError
+from ratiosym.plain import unknown_name
+from ratiosym.types import Continuous, Discrete, EnvSpec, Key, Observation, State, Step
+
+
+@cache
+def jumanji_env(name: str) -> "JumanjiTask":
+    """An environment by its id in jumanji, with options after a question mark:
+    ``LevelBasedForaging-v0?time_limit=50``.
+    """
+    task = f"jumanji:{name}"
+    check_library(task)
+    name, options = split_options(name)
+    library = _make(task, name, options)
+    limit = read_time_limit(task, {}, getattr(library, "time_limit", None))
+    kind = DrawableJumanjiTask if hasattr(library, "_viewer") else JumanjiTask
+    return kind(task, library, _count_agents(task, library), limit)
+
+
+@dataclass(frozen=True)
+class JumanjiTask:
+    """A multi-agent environment of jumanji.
+
+    Observation ``[A, F]``: each agent's row of every field that has one per agent, and single
+    numbers (the step count over the time limit). Where the library's observation describes the
+    whole scene (fields that are not per agent), all of it follows. State: the library's whole
+    observation. Action: as the library has it; numbers in (-1, 1) are stretched to its bounds.
+    Reward: the library's, per agent, or the same for all. End: at the time limit truncated,
+    otherwise as the library's discount says. Metrics: the single numbers in its ``extras``.
+    """
+
+    name: str
+    library: Any  # equal to itself alone, so the factory builds one for each name
+    num_agents: int
+    time_limit: int
+
+    @cached_property
+    def _shapes(self) -> tuple[Any, Any]:
+        """Of an observation and of the extras, without playing."""
+
+        def play(key: Key) -> Any:
+            state, first = self.library.reset(key)
+            action = self.library.action_spec.generate_value()
+            return first.observation, self.library.step(state, action)[1].extras or {}
+
+        with making():
+            return jax.eval_shape(play, jax.random.key(0))
+
+    @cached_property
+    def spec(self) -> EnvSpec:
+        """The sizes of everything."""
+        local, state = jax.eval_shape(self._views, self._shapes[0])
+        action = self.library.action_spec
+        return EnvSpec(
+            name=self.name,
+            num_agents=self.num_agents,
+            observation_size=local.shape[1],
+            state_size=state.shape[0],
+            action=Continuous(action.shape[1])
+            if len(action.shape) == 2
+            else Discrete(int(_choices(action)[0])),
+            time_limit=self.time_limit,
+            metrics=tuple(
+                sorted(name for name, fact in self._shapes[1].items() if fact.shape == ())
+            ),
+        )
+
+    def reset(self, key: Key) -> tuple[State, Observation]:
+        """Start an episode."""
+        with calling():
+            world, timestep = self.library.reset(key)
+            state = TimedState(strongly_typed(world), jnp.zeros((), jnp.int32))
+            return state, self._observation(timestep.observation)
+
+    def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
+        """Take one step."""
+        if isinstance(self.spec.action, Continuous):
+            bounds = self.library.action_spec
+            action = stretch(action, bounds.minimum, bounds.maximum)
+        with calling():
+            # the library keeps a key in its state; the contract draws all randomness from this one
+            world, timestep = self.library.step(_replace(state.world, key=key), action)
+            time = state.time + 1
+            is_late = time >= self.time_limit
+            is_stopped = timestep.last() & jnp.all(timestep.discount == 0)
+            step = Step(
+                observation=self._observation(timestep.observation),
+                reward=jnp.broadcast_to(timestep.reward, self.num_agents).astype(jnp.float32),
+                terminated=is_stopped & ~is_late,
+                truncated=(timestep.last() & ~is_stopped) | is_late,
+                metrics={
+                    name: jnp.asarray(timestep.extras[name], jnp.float32)
+                    for name in self.spec.metrics
+                },
+            )
+        return TimedState(like(world, state.world), time), step
+
+    def _observation(self, observation: Any) -> Observation:
+        local, state = self._views(observation)
+        mask = getattr(observation, "action_mask", None)
+        if isinstance(self.spec.action, Continuous):
+            legal = jnp.ones((self.num_agents, 0), bool)
+        elif mask is None:
+            legal = jnp.ones((self.num_agents, self.spec.num_actions), bool)
+        else:
+            legal = at_least_one(mask.astype(bool))
+        return Observation(local, legal, jnp.ones(self.num_agents, bool), state)
+
+    def _views(self, observation: Any) -> tuple[Float[Array, "A F"], Float[Array, "S"]]:
+        """What each agent observes, and what the critic does."""
+        fields = [
+            (jax.tree_util.keystr(path), jnp.asarray(leaf))
+            for path, leaf in jax.tree_util.tree_leaves_with_path(observation)
+        ]
+        fields = [(name, leaf) for name, leaf in fields if not name.endswith("action_mask")]
+        numbers = [
+            leaf / self.time_limit if name.endswith("step_count") else leaf
+            for name, leaf in fields
+            if leaf.ndim == 0
+        ]
+        arrays = [leaf for _, leaf in fields if leaf.ndim > 0]
+        own = [leaf for leaf in arrays if leaf.shape[0] == self.num_agents]
+        scene = row([*arrays, *numbers])
+        shared = numbers if len(own) == len(arrays) else [scene]
+        tiled = [jnp.broadcast_to(jnp.ravel(x), (self.num_agents, x.size)) for x in shared]
+        return rows([*own, *tiled], self.num_agents), scene
+
+
+@dataclass(frozen=True)
+class DrawableJumanjiTask(JumanjiTask):
+    """One that the library can draw."""
+
+    def draw(self, state: State) -> Picture:
+        """The scene, as the library draws it."""
+        with calling():
+            return draw(self.library._viewer, on_host(state.world))
+
+
+def _make(task: str, name: str, options: dict[str, Any]) -> Any:
+    with making():
+        import jumanji
+
+        known = list(jumanji.registered_environments())
+        if name not in known:
+            error = unknown_name("environment of jumanji", name, known, "")
+            raise InputError(f"Task '{task}': {error}")
+        try:
+            return jumanji.make(name, **options)
+        except (TypeError, ValueError, AssertionError) as error:
+            raise InputError(
+                f"Task '{task}': jumanji cannot make it: {error}. {FACTORY}"
+            ) from error
+
+
+def _count_agents(task: str, library: Any) -> int:
+    """How many agents an environment has, from its actions and their mask; or why it cannot be
+    used.
+    """
+    action = library.action_spec
+    shape = tuple(action.shape)
+    mask = getattr(library.observation_spec, "action_mask", None)
+    num_agents = shape[0] if len(shape) in (1, 2) else None
+    has_rows = mask is not None and len(mask.shape) == 2 and mask.shape[0] == num_agents
+    if num_agents is None or not (has_rows or getattr(library, "num_agents", 0) == num_agents):
+        raise InputError(
+            f"Task '{task}' cannot be used: it has a single agent (its action is a "
+            f"{type(action).__name__} of shape {shape}), and here a team of agents learns. "
+            f"{FACTORY}"
+        )
+    choices = np.unique(_choices(action)) if len(shape) == 1 else np.ones(1)
+    if len(choices) > 1:
+        raise InputError(
+            f"Task '{task}' cannot be used: agents must have equal spaces, and theirs have "
+            f"{', '.join(map(str, choices))} actions. {FACTORY}"
+        )
+    return int(num_agents)
+
+
+def _choices(action: Any) -> np.ndarray:
+    """How many choices each agent has; a bounded whole number counts from 0."""
+    if hasattr(action, "num_values"):
+        return np.asarray(action.num_values)
+    return np.broadcast_to(np.asarray(action.maximum) + 1, action.shape)
+
+
+def _replace(world: Any, **changes: Any) -> Any:
+    if "key" not in getattr(world, "__dataclass_fields__", getattr(world, "_fields", ())):
+        return world
+    replace = getattr(world, "_replace", None) or world.replace
+    return replace(**changes)
