@@ -25,7 +25,7 @@ from ratiosym.plain import shorten, unknown_name
 from ratiosym.references import canonical_reference, is_reference, load_reference
 
 if TYPE_CHECKING:
-    from ratiosym.envs.protocol import Env
+    from ratiosym.envs.protocol import Env as Env
 else:
     Env = Any  # the contract itself needs JAX
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ratiosym.envs.registry import resolve_task
+from ratiosym.envs.registry import resolve_task, task_directory
 from ratiosym.envs.tasks import TASKS
 from ratiosym.errors import InputError
 from ratiosym.experiments.presets import PRESETS, configure, option_types
@@ -42,7 +42,7 @@ class PlannedRun:
     @property
     def path(self) -> Path:
         """Its directory, seen from the study's."""
-        return Path("runs") / self.task / self.label / f"seed-{self.seed}"
+        return Path("runs") / task_directory(self.task) / self.label / f"seed-{self.seed}"
 
     @property
     def steps(self) -> int:
@@ -123,7 +123,7 @@ class Plan:
             name=data["name"],
             about=data.get("about", ""),
             algorithms=tuple(read_algorithm(entry) for entry in data["algorithms"]),
-            tasks=tuple(data["tasks"]),
+            tasks=tuple(resolve_task(task).name for task in data["tasks"]),
             seeds=tuple(data["seeds"]),
             preset=data.get("preset", "cpu"),
             options=dict(data.get("options", {})),

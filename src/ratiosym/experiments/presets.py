@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from ratiosym.envs.registry import resolve_task
 from ratiosym.envs.suites import suite_of
 from ratiosym.errors import InputError
 from ratiosym.experiments.settings import shipped_settings
@@ -54,6 +55,7 @@ def configure(
     Without it all objectives begin with equal settings, so that a comparison never differs in more
     than the user says.
     """
+    task = resolve_task(task).name  # a wrong name is reported before anything that depends on it
     config = change(preset(preset_name, task), objective=options.get("objective", "mars"))
     if tuned:
         config = change(config, **shipped_settings(task, config.objective))

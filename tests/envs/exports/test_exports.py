@@ -31,7 +31,7 @@ def test_a_missing_library_says_what_to_install(library, monkeypatch):
     )
 
 
-def test_importing_the_faces_is_quiet():
+def test_importing_the_exports_is_quiet():
     code = "; ".join(f"import ratiosym.envs.exports.{name}" for name in EXPORTS)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True

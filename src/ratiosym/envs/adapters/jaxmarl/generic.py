@@ -107,8 +107,11 @@ class JaxMarlTask:
 
     @cached_property
     def agents(self) -> list[str]:
-        """Those that act: a scripted prey is among the library's agents and observes nothing."""
-        return [agent for agent in self.library.agents if agent in self._shapes]
+        """Those that learn. Only FACMAC's environments have ``adversaries`` here: the others among
+        its agents are prey, which the library moves.
+        """
+        agents = getattr(self.library, "adversaries", self.library.agents)
+        return [agent for agent in agents if agent in self._shapes]
 
     @cached_property
     def _shapes(self) -> Any:
