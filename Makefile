@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# One worker process per core, up to eight; each has a few GB of compiled programs. A module's tests
+# stay in one worker, where they share compiled programs.
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
 COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate pyproject.toml --extra jaxmarl --extra jumanji --group build
 
 .PHONY: help install install-dev demo test test-all system-tools lint lock bench clean
@@ -30,7 +33,7 @@ demo: $(VENV)/.installed  ## MARS learns a task before your eyes, a few minutes 
 	@$(BIN)/ratiosym demo
 
 test: $(VENV)/.installed-dev  ## the everyday tests
-	@$(BIN)/python -m pytest
+	@$(PYTEST)
 
 # Debian's packages for the slow tests: a browser opens the page of a study, a database serves a search on several
 # machines. Installed where that is allowed; else the command is said.
@@ -47,7 +50,7 @@ system-tools:
 	fi
 
 test-all: $(VENV)/.installed-dev system-tools  ## the everyday tests and the slow ones
-	@$(BIN)/python -m pytest -m "slow or not slow"
+	@$(PYTEST) -m "slow or not slow"
 
 lint: $(VENV)/.installed-dev  ## style, types, import rules
 	$(BIN)/ruff check .
