@@ -1,8 +1,12 @@
 """What ``import ratiosym`` gives, as its docstring shows it."""
 
+import ast
+import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
+from typing import get_origin, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -11,23 +15,91 @@ import pytest
 
 import ratiosym
 from ratiosym import objectives
+from ratiosym.api import TrainOptions
+from ratiosym.experiments.presets import option_types
+from ratiosym.runs.files import read_json
 from tests.example_runs import STEPS, TASK, environment
+
+NAMES = {
+    *("Continuous", "Discrete", "DrawableEnv", "Env", "EnvSpec", "InputError", "Observation"),
+    *("Policy", "RunConfig", "Step", "check_env", "evaluate", "load_policy", "make", "objectives"),
+    *("register_objective", "register_task", "render", "resume", "tasks", "train"),
+}
 
 
 def test_the_names_of_the_package():
-    expected = {
-        "InputError",
-        "Policy",
-        "evaluate",
-        "load_policy",
-        "make",
-        "objectives",
-        "resume",
-        "train",
-    }
-    assert set(ratiosym.__all__) == expected
-    assert all(hasattr(ratiosym, name) for name in expected)
+    assert set(ratiosym.__all__) == set(ratiosym._HOMES) == NAMES
+    assert all(hasattr(ratiosym, name) for name in NAMES)
+    assert set(dir(ratiosym)) > NAMES
     assert re.fullmatch(r"\d+\.\d+\.\d+", ratiosym.__version__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = ratiosym.nothing
+
+
+def test_names_for_checkers_of_types_are_those_of_the_package():
+    """The lazy table and the imports under TYPE_CHECKING say the same."""
+    tree = ast.parse(inspect.getsource(ratiosym))
+    [block] = [node for node in tree.body if isinstance(node, ast.If)]
+    homes = {
+        alias.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert homes == ratiosym._HOMES
+
+
+def in_a_fresh_process(code):
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_importing_the_package_loads_neither_environments_nor_learner():
+    code = """
+import sys
+import ratiosym
+print(sorted(name for name in sys.modules if name.startswith(("ratiosym", "jax", "numpy"))))
+ratiosym.tasks()
+print([name for name in sys.modules if name.startswith(("jax", "ratiosym.learning"))])
+import ratiosym.objectives
+rooms = ("ratiosym.envs.protocol", "ratiosym.learning", "ratiosym.runs", "ratiosym.experiments")
+print([name for name in sys.modules if name.startswith(rooms)])
+"""
+    assert in_a_fresh_process(code) == ["['ratiosym']", "[]", "[]"]
+
+
+# ------------------------------------------------------------------------------------------- train
+
+
+def test_the_options_of_train_are_those_of_a_run():
+    """What an editor completes, against the fields and the objectives' parameters themselves."""
+    hints = get_type_hints(TrainOptions)
+    expected = {}
+    for objective in objectives.OBJECTIVES:
+        expected |= option_types(objective)
+    for name in ("task", "objective", "seed"):  # arguments of their own
+        del expected[name]
+    parameters = hints.pop("objective_parameters")
+    assert hints == expected
+    assert get_origin(parameters) is Mapping
+
+
+def test_options_of_train_are_explained_by_their_types(tmp_path):
+    """NumPy's numbers are numbers; text is not."""
+    for wrong in ({"steps": "512"}, {"steps": 512.5}, {"num_envs": None}, {"discount": "a"}):
+        [name] = wrong
+        with pytest.raises(ratiosym.InputError, match=f"`{name}` is .*; it must be a"):
+            ratiosym.train(TASK, out=tmp_path / "run", preset="smoke", **wrong)
+    with pytest.raises(ratiosym.InputError, match="`seed` is -1; it must be from 0"):
+        ratiosym.train(TASK, out=tmp_path / "run", seed=-1)
+    with pytest.raises(ratiosym.InputError, match="`task` is None; it must be"):
+        ratiosym.make(None)
+    with pytest.raises(ratiosym.InputError, match="There are no tuned settings for mars on"):
+        ratiosym.train("mpe-spread-10ag", out=tmp_path / "run", tuned=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_docstring_works_as_it_stands(tmp_path, monkeypatch):
@@ -37,16 +109,23 @@ def test_the_docstring_works_as_it_stands(tmp_path, monkeypatch):
     assert lines[0] == "import ratiosym"
     assert len(lines) == 5
     code = "\n".join(lines)
-    small = code.replace("steps=200_000", f"steps={2 * STEPS}, preset='smoke'")
+    small = code.replace(
+        "steps=200_000", f"steps={2 * STEPS}, preset='smoke', b_upper=np.float32(2)"
+    )
     assert small != code
     key = jax.random.key(0)
-    names = {"key": key, "observation": ratiosym.make(TASK).reset(key)[1]}
+    names = {"np": np, "key": key, "observation": ratiosym.make(TASK).reset(key)[1]}
     exec(small, names)
     assert names["env"].spec.name == TASK
     assert names["action"].shape == (3, 5)
-    assert names["carry"].shape == names["policy"].initial_carry().shape
+    shapes = [jax.tree.map(jnp.shape, x) for x in (names["carry"], names["policy"].initial_carry())]
+    assert shapes[0] == shapes[1]
+    assert "\n" not in repr(names["policy"])
     [done] = names["runs"]
     assert done.summary["objective"] == "mars"
+    record = read_json(tmp_path / "runs" / "first" / "config.json")
+    assert (record["tuned"], record["preset"], record["track"]) == (False, "smoke", [])
+    assert record["config"]["objective_parameters"] == {"b_lower": 0.8, "b_upper": 2.0}
     assert (tmp_path / "runs" / "first" / "summary.json").exists()
     episodes = ratiosym.evaluate("runs/first", 8)
     assert episodes.returns.shape == (8,)
@@ -70,7 +149,7 @@ def test_objectives_alone_in_a_loop_of_ones_own(name):
     stays there.
     """
     objective = objectives.get_objective(name)
-    bounds = objective.bounds(**objective.parameters)
+    bounds = objective.bounds()
     logits = jnp.zeros(3)
     action, advantage = jnp.array([0, 0]), jnp.array([1.0, 2.0])
     old = jax.nn.log_softmax(logits)[action]
@@ -104,13 +183,10 @@ def test_objectives_take_numpy_arrays_and_numbers():
 
 
 def test_objectives_alone_bring_no_environment_and_no_tracker():
-    """Somebody else's loop needs JAX and nothing else of ours."""
+    """Somebody else's loop needs nothing else of ours."""
     code = (
         "import sys; import ratiosym.objectives as o; print(o.barrier.__name__, "
         "[m for m in ('jaxmarl', 'tensorboardX', 'wandb', 'matplotlib', 'rich') if m in "
         "sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), timeout=60
-    )
-    assert (done.stdout, done.stderr) == ("barrier []\n", "")
+    assert in_a_fresh_process(code) == ["barrier []"]

@@ -3,7 +3,7 @@
 import inspect
 from pathlib import Path
 
-from ratiosym.envs.protocol import Env, check_env
+from ratiosym.envs.protocol import Env, check_structure
 from ratiosym.envs.registry import REGISTERED, is_builtin, make, task_name
 from ratiosym.envs.wrappers import without_agent_ids
 from ratiosym.errors import InputError
@@ -15,21 +15,17 @@ def name_task(task: str | Env) -> tuple[str, str | None]:
     """The name under which a run records its task; and the class of an environment that came as an
     object and cannot be made from a name.
 
-    An object is checked first. Where its class gives an equal one without arguments, the run
-    records ``package.module:Class``, which every process can make again; otherwise the object is
-    registered in this process under its ``spec.name``.
+    Where the class of an object gives an equal one without arguments, the run records
+    ``package.module:Class``, which every process can make again; otherwise the object is registered
+    in this process under its ``spec.name``.
     """
     if isinstance(task, str):
         return task_name(task), None
     env = without_agent_ids(task)
-    check_env(env)
+    check_structure(env)  # it is played before training, as every task that is not built in
     place = f"{type(env).__module__}:{type(env).__qualname__}"
     name = env.spec.name
-    if (
-        isinstance(name, str)
-        and (is_builtin(name) or name in REGISTERED)
-        and _is_made_by(name, env)
-    ):
+    if (is_builtin(name) or name in REGISTERED) and _is_made_by(name, env):
         return name, None
     return (place, None) if _is_made_by(place, env) else (task_name(env), place)
 
