@@ -55,7 +55,7 @@ def test_five_algorithms_fit_the_terminal(ask, here):
     [
         (
             ("report", "nowhere"),
-            "'nowhere' is not there. Start one with: ratiosym study run PLAN --out 'nowhere'",
+            "'nowhere' does not exist. Start one with: ratiosym study run PLAN --out 'nowhere'",
         ),
         (("report", "."), "'.' holds no study: there is no plan.json in it."),
         (
@@ -81,7 +81,7 @@ def test_nothing_has_finished(ask, here):
         "None of the 6 runs in 'study' has finished (runs/mpe-spread-3ag/mars/seed-0: not finished "
         "(512 of" in message
     )
-    assert "Go on with: ratiosym study run --out 'study'" in message
+    assert "Continue with: ratiosym study run --out 'study'" in message
     assert sorted(p.name for p in (here / "study").iterdir()) == ["plan.json", "runs"]
 
 

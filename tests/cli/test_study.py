@@ -1,5 +1,6 @@
 """``ratiosym study`` as a user meets it."""
 
+import json
 import os
 import pty
 import re
@@ -63,7 +64,7 @@ WRONG = {
     "no such file": (("run", "a.toml"), "There is no plan 'a.toml'."),
     "nothing to resume": (
         ("run", "--out", "a"),
-        "'a' is not there. Start one with: ratiosym study run PLAN --out",
+        "'a' does not exist. Start one with: ratiosym study run PLAN --out",
     ),
     "no study": (("status", "."), "'.' holds no study: there is no plan.json in it."),
     "resources here": (("run", "smoke", "--gpus", 1), "--cpus and --gpus are for --executor ray."),
@@ -104,7 +105,8 @@ def test_status_says_what_is_done_and_what_is_not(half_done, ask):
     assert text.startswith("mine: For a test\n")
     assert re.search(rf"{TASK} +\S +1 \S +0 ", text)
     failure = half_done / "runs" / TASK / "mappo" / "seed-0" / "failure.txt"
-    assert f"failed   {TASK} mappo seed 0: NonFiniteLoss: it [grew] \\x1b[2J ({failure})" in text
+    assert f"failed   {TASK} mappo seed 0: NonFiniteLoss: it [grew]  [2J ({failure})" in text
+    assert "\x1b" not in text
     assert "25% of all steps: 1 done, 1 failed, 1 interrupted, 1 missing of 4 runs; about" in text
     assert f"Resume with: ratiosym study run --out {half_done}" in text
     assert contents(half_done) == before
@@ -162,11 +164,11 @@ def test_failures_are_told_at_the_end(half_done, whole, ask):
         place = half_done / "runs" / TASK / label / f"seed-{seed}"
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(whole, place)
-        config = (place / "config.json").read_text()
-        config = config.replace('"seed": 0', '"seed": 1').replace(
-            '"objective": "mars"', f'"objective": "{label}"'
-        )
-        (place / "config.json").write_text(config)
+        record = json.loads((place / "config.json").read_text())
+        record["config"] |= {"seed": 1, "objective": label}
+        if label == "mappo":
+            record["config"]["objective_parameters"] = {"epsilon": 0.2}
+        (place / "config.json").write_text(json.dumps(record))
     text = ask("study", "run", half_done.parent / "mine.toml", "--out", half_done, code=1)
     assert f"failed   {TASK} mappo seed 0: NonFiniteLoss: it [grew]" in text
     assert "3 done, 1 failed of 4 runs; nothing left to do." in text

@@ -132,7 +132,7 @@ class Train(Command):
 
     def run_config(self) -> "RunConfig":
         """What the options describe: what ``ratiosym.train`` makes of the same options."""
-        from ratiosym.envs.registry import resolve_task
+        from ratiosym.envs.registry import task_name
         from ratiosym.experiments.presets import change, configure
 
         if self.config is not None:
@@ -143,8 +143,8 @@ class Train(Command):
             raise InputError(
                 "Name a task, as in 'ratiosym train mpe-spread-3ag'. 'ratiosym tasks' lists all."
             )
-        resolve_task(self.task)  # a wrong name is reported before anything that depends on it
-        return configure(self.task, self.preset, self.tuned, **self.settings)
+        # A wrong name is reported before anything that depends on the task.
+        return configure(task_name(self.task), self.preset, self.tuned, **self.settings)
 
     def run(self) -> None:
         """Train and show it."""
