@@ -3,6 +3,7 @@ strict shapes, a shared compilation cache.
 """
 
 import os
+from contextlib import nullcontext
 
 # Compiling takes most of the time of these tests, so the compiler does as little as it can: a third
 # of the CPU time of its default. Before JAX starts, and in the environment, so that the processes
@@ -58,6 +59,14 @@ def forget_programs():
     with open("/proc/self/maps") as maps:
         if sum(1 for _ in maps) > MANY_MAPS:
             jax.clear_caches()
+
+
+@pytest.fixture(autouse=True)
+def check_types_unless_told(request):
+    """Tests marked ``unchecked`` pass other types than announced, on purpose."""
+    is_marked = request.node.get_closest_marker("unchecked")
+    with typechecking.unchecked() if is_marked else nullcontext():
+        yield
 
 
 @pytest.fixture
