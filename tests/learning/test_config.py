@@ -236,6 +236,21 @@ def test_schedule_is_even_and_ends_with_the_last_update(num_updates, num_evaluat
     assert max(gaps) - min(gaps) <= 1
 
 
+@given(num_updates=st.integers(1, 300), num_evaluations=st.integers(1, 400))
+def test_schedule_is_the_rounded_even_one(num_updates, num_evaluations):
+    shape = RunShape(num_envs=2, rollout_length=1, num_minibatches=1)
+    config = RunConfig("task", steps=2 * num_updates, num_evaluations=num_evaluations, shape=shape)
+    exact = {round(i * num_updates / num_evaluations) for i in range(num_evaluations + 1)}
+    assert config.evaluation_updates() == sorted(exact)
+
+
+def test_a_schedule_of_any_length_is_asked_at_once():
+    config = RunConfig("task", steps=10**26, num_evaluations=10**12)
+    assert config.is_evaluation_due(0)
+    assert not config.is_evaluation_due(1)
+    assert config.is_evaluation_due(config.num_updates)
+
+
 def test_plain_data_and_back():
     config = RunConfig(
         "task",

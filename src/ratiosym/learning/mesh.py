@@ -59,7 +59,7 @@ def spread(
 def place(mesh: Mesh, tree: PyTree, specs: PyTree) -> PyTree:
     """Arrays that are whole on this process, on the mesh. ``specs`` is a prefix of ``tree``."""
 
-    def put(leaf: Array, sharding: NamedSharding) -> Array:
+    def put(leaf: Array | np.ndarray, sharding: NamedSharding) -> Array:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return jax.random.wrap_key_data(put(jax.random.key_data(leaf), sharding))
         host = np.asarray(leaf)
