@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 
 from benchmarks.timing import best_seconds, peak_gflops
 from ratiosym.learning.gru import GRUParams, _forward, expand, gru
-from ratiosym.learning.networks import Network, dense, init_network
+from ratiosym.learning.networks import Network, Size, dense, init_network
 from ratiosym.learning.update import blocked_gradient
 
 LENGTH, INPUTS, HIDDEN, OUTPUTS = 128, 21, 128, 5
@@ -25,8 +25,8 @@ def plain_gru(
 ) -> jax.Array:
     """The same forward pass, left to automatic differentiation."""
     projected = inputs @ params.input_kernel + expand(params.input_bias, inputs.ndim)
-    keep = 1.0 - is_start.astype(inputs.dtype)[..., None]
-    return _forward(params.recurrent_kernel, params.candidate_bias, projected, keep, carry)[0]
+    retain = 1.0 - is_start.astype(inputs.dtype)[..., None]
+    return _forward(params.recurrent_kernel, params.candidate_bias, projected, retain, carry)[0]
 
 
 def loss(
@@ -68,7 +68,7 @@ def on_devices(form: Callable[..., Network], num_devices: int) -> Callable[..., 
 
 
 def main() -> None:
-    network = init_network(jax.random.key(0), INPUTS, OUTPUTS, HIDDEN, True, 0.01)
+    network = init_network(jax.random.key(0), INPUTS, OUTPUTS, Size(HIDDEN), True, 0.01)
     peak = peak_gflops()
     print(
         f"matrix multiplication: {peak:.0f} GFLOP/s; forward and backward over {LENGTH} steps, "

@@ -14,8 +14,10 @@ from jax.sharding import PartitionSpec as P
 
 from benchmarks.timing import best_seconds, peak_gflops
 from ratiosym.envs.registry import make
+from ratiosym.learning.batch import make_batch
 from ratiosym.learning.config import RunConfig, RunShape
-from ratiosym.learning.learner import init_state, make_batch, train_step
+from ratiosym.learning.learner import init_state, train_step
+from ratiosym.learning.mesh import spread
 from ratiosym.learning.rollout import rollout
 from ratiosym.learning.train import make_learner
 from ratiosym.types import EnvSpec
@@ -31,17 +33,17 @@ PEER_PEAK = 170.0
 
 
 def flops_per_step(spec: EnvSpec, shape: RunShape) -> float:
-    """Multiply-adds of an environment step: each row once in the rollout, three times in each
+    """Multiply-adds per environment step: each row once in the rollout, three times in each
     epoch.
     """
-    h = shape.hidden_size
 
-    def row(num_inputs: int, num_outputs: int) -> float:
+    def row(num_inputs: int, h: int, num_outputs: int) -> float:
         return 2.0 * (num_inputs * h + 6 * h * h + h * h + h * num_outputs)
 
     num_outputs = spec.num_actions or spec.action.size
-    rows = spec.num_agents * row(spec.observation_size, num_outputs) + row(spec.state_size, 1)
-    return rows * (1 + 3 * shape.num_epochs)
+    actor = row(spec.observation_size, shape.actor_hidden_size, num_outputs)
+    critic = row(spec.state_size, shape.critic_hidden_size, 1)
+    return (spec.num_agents * actor + critic) * (1 + 3 * shape.num_epochs)
 
 
 def steps_per_second(task: str, shape: RunShape, devices: list[jax.Device]) -> float:
@@ -67,11 +69,12 @@ def phases(task: str, shape: RunShape) -> dict[str, float]:
     state = init_state(learner, [0])
 
     def collect(params, groups):
-        return jax.vmap(partial(rollout, env, shape, params.actor), out_axes=(0, 1, 0))(groups)
+        act = partial(rollout, env, shape, learner.model, params.actor)
+        return jax.vmap(act, out_axes=(0, 1, 0))(groups)
 
     def estimate(params, groups):
         after, transition, _ = collect(params, groups)
-        return make_batch(shape, params.critic, groups, after, transition, settings)
+        return make_batch(shape, learner.model, params.critic, groups, after, transition, settings)
 
     def total(part):
         def summed(params, groups):  # everything is used, so that nothing is left out
@@ -82,8 +85,9 @@ def phases(task: str, shape: RunShape) -> dict[str, float]:
             ]
             return jax.lax.psum(sum(x.sum() for x in leaves), "group")
 
-        spread = jax.jit(learner.spread(summed, (P("seed"), P("seed", "group")), P("seed")))
-        return best_seconds(lambda: spread(state.params, state.groups))
+        specs = (P("seed"), P("seed", "group"))
+        program = jax.jit(spread(learner.mesh, summed, specs, P("seed")))
+        return best_seconds(lambda: program(state.params, state.groups))
 
     result = {"rollout": total(collect), "values and advantages": total(estimate)}
     return result | {

@@ -22,7 +22,12 @@ def resident_mb() -> float:
 
 def main() -> None:
     shape = RunShape(
-        num_envs=16, rollout_length=32, num_epochs=1, num_minibatches=2, hidden_size=32
+        num_envs=16,
+        rollout_length=32,
+        num_epochs=1,
+        num_minibatches=2,
+        actor_hidden_size=32,
+        critic_hidden_size=32,
     )
     config = RunConfig(
         "mpe-spread-3ag", steps=2000 * shape.steps_per_update, num_evaluations=2, shape=shape

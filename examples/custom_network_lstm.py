@@ -103,6 +103,7 @@ if __name__ == "__main__":
         network=f"{Path(__file__)}:lstm",
         out=Path(mkdtemp()) / "lstm",
     )
-    for row in run.evaluations:
-        print(f"after {row['steps']:>6,} steps: mean return {row['mean_return']:.3f}")
+    curve = run.evaluations
+    for steps, mean_return in zip(curve["steps"], curve["mean_return"], strict=True):
+        print(f"after {steps:>6,.0f} steps: mean return {mean_return:.3f}")
     print(ratiosym.load_policy(run.directory))

@@ -102,12 +102,12 @@ def next_values(
         at_limit = model.critic(critic, last, never, remembered)[0][0]
     else:
         at_limit = jnp.zeros_like(values[1:])
-    ends = (1,) * (values.ndim - transition.truncated.ndim)  # also of each agent's value
+    of_agents = (1,) * (values.ndim - transition.truncated.ndim)
     truncated, terminated = (
-        x.reshape(*x.shape, *ends) for x in (transition.truncated, transition.terminated)
+        x.reshape(*x.shape, *of_agents) for x in (transition.truncated, transition.terminated)
     )
-    going_on = jnp.where(truncated, at_limit, values[1:])
-    return jnp.where(terminated, 0.0, going_on)
+    unless_terminated = jnp.where(truncated, at_limit, values[1:])
+    return jnp.where(terminated, 0.0, unless_terminated)
 
 
 def to_sequences(x: Shaped[Array, "T G E *r"], length: int) -> Shaped[Array, "L N *r"]:

@@ -1,7 +1,7 @@
-"""What a policy says: a distribution over the actions of every agent.
+"""What a policy returns: a distribution over the actions of every agent.
 
 Both kinds have the same methods, so that nothing after the action head asks which kind it is. An
-action is kept as it was sampled; ``environment_action`` turns it into what the environment takes.
+action is stored as it was sampled; ``environment_action`` turns it into what the environment takes.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class MaskedCategorical(NamedTuple):
         return cls(jnp.where(legal, logits, jnp.finfo(logits.dtype).min))
 
     def sample(self, key: Key) -> Int[Array, "*b"]:
-        """One action an agent."""
+        """One action per agent."""
         return jax.random.categorical(key, self.logits)
 
     def log_prob(self, action: Int[Array, "*b"]) -> Float[Array, "*b"]:
@@ -55,8 +55,8 @@ class MaskedCategorical(NamedTuple):
 
 
 class TanhGaussian(NamedTuple):
-    """A Gaussian squashed into (-1, 1). Actions are kept before the tanh: then the ratio is exact
-    and finite.
+    """A Gaussian squashed into (-1, 1). Actions are stored before the tanh, so that the ratio is
+    exact and finite.
     """
 
     mean: Float[Array, "*b n"]
@@ -68,18 +68,20 @@ class TanhGaussian(NamedTuple):
         return cls(mean, jnp.broadcast_to(jax.nn.softplus(parameter) + 1e-3, mean.shape))
 
     def sample(self, key: Key) -> Float[Array, "*b n"]:
-        """One action an agent, before the tanh."""
+        """One action per agent, before the tanh."""
         return self.mean + self.scale * jax.random.normal(key, self.mean.shape)
 
     def log_prob(self, action: Float[Array, "*b n"]) -> Float[Array, "*b"]:
-        """The log-density of tanh(action), summed over dimensions: one ratio an agent."""
+        """The log-density of tanh(action), summed over dimensions: one ratio per agent."""
         z = (action - self.mean) / self.scale
         gaussian = -0.5 * z * z - jnp.log(self.scale) - 0.5 * jnp.log(2 * jnp.pi)
         return jnp.sum(gaussian - log_tanh_slope(action), axis=-1)
 
     def entropy(self) -> Float[Array, "*b"]:
-        """Entropy of the squashed action: the Gaussian's plus the mean log slope of the tanh
-        (Decision 6).
+        """Entropy of the squashed action: the Gaussian's plus the mean log slope of the tanh.
+
+        The latter has no closed form. A five-point quadrature gives it without the noise of a
+        sample (decision 6).
         """
         gaussian = 0.5 + 0.5 * jnp.log(2 * jnp.pi) + jnp.log(self.scale)
         slope = sum(

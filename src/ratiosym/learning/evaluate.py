@@ -12,7 +12,7 @@ from ratiosym.types import Key, Keys, Observation, State
 
 
 class Episodes(NamedTuple):
-    """What came of a number of episodes, [n]."""
+    """The results of a number of episodes, [n]."""
 
     returns: Float[Array, "n"]  # sum over steps of the mean over agents of the reward
     lengths: Int[Array, "n"]
@@ -68,9 +68,8 @@ def record_episode(env: Env, team: Team, key: Key) -> list[Moment]:
 
 def _begin(env: Env, team: Team, key: Key) -> Moment:
     env_state, observation = env.reset(jax.random.fold_in(key, 0))
-    memory = team.start(
-        jax.random.fold_in(key, env.spec.time_limit + 2), env_state
-    )  # no step has this number
+    team_key = jax.random.fold_in(key, env.spec.time_limit + 2)  # no step has this number
+    memory = team.start(team_key, env_state)
     nothing = Episodes(
         jnp.zeros(()), jnp.zeros((), jnp.int32), {name: jnp.zeros(()) for name in env.spec.metrics}
     )
@@ -84,12 +83,12 @@ def _advance(env: Env, team: Team, key: Key, moment: Moment) -> Moment:
     action_key, env_key = jax.random.split(jax.random.fold_in(key, moment.time + 1))
     action, memory = team.act(action_key, moment.env_state, moment.observation, moment.memory)
     env_state, outcome = env.step(env_key, moment.env_state, action)
-    goes_on, so_far = ~moment.is_over, moment.so_far
+    is_running, so_far = ~moment.is_over, moment.so_far
     so_far = Episodes(
-        so_far.returns + jnp.where(goes_on, outcome.reward.mean(), 0.0),
-        so_far.lengths + goes_on,
+        so_far.returns + jnp.where(is_running, outcome.reward.mean(), 0.0),
+        so_far.lengths + is_running,
         jax.tree.map(
-            lambda old, new: jnp.where(goes_on, new, old), so_far.metrics, outcome.metrics
+            lambda old, new: jnp.where(is_running, new, old), so_far.metrics, outcome.metrics
         ),
     )
     is_over = moment.is_over | outcome.terminated | outcome.truncated

@@ -61,8 +61,8 @@ def gru(
     The last of the returned states is the next carry.
     """
     projected = inputs @ params.input_kernel + expand(params.input_bias, inputs.ndim)
-    keep = 1.0 - is_start.astype(inputs.dtype)[..., None]
-    return recurrence(params.recurrent_kernel, params.candidate_bias, projected, keep, carry)
+    retain = 1.0 - is_start.astype(inputs.dtype)[..., None]
+    return recurrence(params.recurrent_kernel, params.candidate_bias, projected, retain, carry)
 
 
 def expand(vector: Float[Array, "n"], ndim: int) -> Float[Array, "..."]:
@@ -75,14 +75,14 @@ def recurrence(
     kernel: Float[Array, "H 3*H"],
     bias: Float[Array, "H"],
     projected: Float[Array, "T *b 3*H"],
-    keep: Float[Array, "T *b 1"],
+    retain: Float[Array, "T *b 1"],  # 0 where an episode starts, else 1
     carry: Float[Array, "*b H"],
 ) -> Float[Array, "T *b H"]:
-    """The part of the GRU that must go step by step."""
-    return _forward(kernel, bias, projected, keep, carry)[0]
+    """The part of the GRU that must be computed step by step."""
+    return _forward(kernel, bias, projected, retain, carry)[0]
 
 
-def _forward(kernel, bias, projected, keep, carry):  # type: ignore[no-untyped-def]
+def _forward(kernel, bias, projected, retain, carry):  # type: ignore[no-untyped-def]
     bias = expand(bias, carry.ndim)
 
     def step(h, now):  # type: ignore[no-untyped-def]
@@ -96,12 +96,12 @@ def _forward(kernel, bias, projected, keep, carry):  # type: ignore[no-untyped-d
         new = candidate + update * (h - candidate)
         return new, (new, h, reset, update, candidate, h_candidate)
 
-    _, saved = jax.lax.scan(step, carry, (projected, keep))
-    return saved[0], (kernel, keep, *saved[1:])
+    _, saved = jax.lax.scan(step, carry, (projected, retain))
+    return saved[0], (kernel, retain, *saved[1:])
 
 
 def _backward(saved, gradient):  # type: ignore[no-untyped-def]
-    kernel, keep, h, reset, update, candidate, h_candidate = saved
+    kernel, retain, h, reset, update, candidate, h_candidate = saved
     transposed = kernel.T
 
     def step(d_next, now):  # type: ignore[no-untyped-def]
@@ -117,7 +117,7 @@ def _backward(saved, gradient):  # type: ignore[no-untyped-def]
     d_carry, (d_gates, d_pre_candidate) = jax.lax.scan(
         step,
         jnp.zeros_like(h[0]),
-        (gradient, keep, h, reset, update, candidate, h_candidate),
+        (gradient, retain, h, reset, update, candidate, h_candidate),
         reverse=True,
     )
     hidden_size = h.shape[-1]
@@ -125,7 +125,7 @@ def _backward(saved, gradient):  # type: ignore[no-untyped-def]
     d_kernel = h.reshape(-1, hidden_size).T @ flat_gates
     d_bias = flat_gates[:, 2 * hidden_size :].sum(0)
     d_projected = jnp.concatenate([d_gates[..., : 2 * hidden_size], d_pre_candidate], axis=-1)
-    return d_kernel, d_bias, d_projected, jnp.zeros_like(keep), d_carry
+    return d_kernel, d_bias, d_projected, jnp.zeros_like(retain), d_carry
 
 
 recurrence.defvjp(_forward, _backward)

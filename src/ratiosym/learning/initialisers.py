@@ -1,4 +1,4 @@
-"""How weights begin."""
+"""How weights are initialised."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ def orthogonal(
 
     Gram-Schmidt on Gaussian columns, each cleaned twice so that float32 suffices. JAX's own
     initialiser factorises with LAPACK instead, whose batched form can wait for itself forever on a
-    CPU with few cores (Decision 19).
+    CPU with few cores (decision 19).
     """
     long, short = max(num_inputs, num_outputs), min(num_inputs, num_outputs)
     columns = jax.random.normal(key, (long, short))

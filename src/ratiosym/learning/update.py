@@ -55,9 +55,7 @@ class UpdateMetrics(NamedTuple):
     entropy: Float[Array, ""]
     actor_grad_norm: Float[Array, ""]
     critic_grad_norm: Float[Array, ""]
-    first_ratio_error: Float[
-        Array, ""
-    ]  # |log ratio| before the first gradient step: 0 up to rounding
+    first_ratio_error: Float[Array, ""]  # |log ratio| before the first step: 0 up to rounding
     ratios: RatioDiagnostics  # all samples
     active_ratios: RatioDiagnostics  # samples of agents that still act
 
@@ -224,8 +222,8 @@ def critic_gradients(
     weight: Float[Array, "L G M A"],
     hyperparameters: Hyperparameters,
 ) -> tuple[Array, PyTree]:
-    """The clipped value loss, 0.5 max((V - R)^2, (V_clipped - R)^2) in the mean, and its weighted
-    gradient (line 25).
+    """The mean clipped value loss, 0.5 max((V - R)^2, (V_clipped - R)^2), and the gradient of
+    Algorithm 1's critic loss (line 25).
 
     A value for the team counts the same everywhere. Where each agent has its own, it counts as its
     agent's sample does in the actor's loss.
