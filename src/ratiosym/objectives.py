@@ -314,6 +314,8 @@ for _objective in (
     register_objective(_objective)
 # fmt: on
 
+BUILT_IN = frozenset(OBJECTIVES)  # known to every process
+
 
 def get_objective(name: str) -> Objective:
     """The objective of this name: built in, registered, or ``package.module:OBJECTIVE``."""

@@ -179,13 +179,13 @@ def test_a_plan_is_tasks_times_algorithms():
         "mine/connector-5x5x3a/mars",
         "x/connector-5x5x3a/mars",
     )
-    assert [s.num_trials for s in parse(["tune", "--all", "ablation"]).searches()[:5]] == [
-        80,
-        80,
-        80,
-        40,
-        40,
-    ]
+    ablation = parse(["tune", "--all", "ablation"]).searches()
+    assert [s.num_trials for s in ablation] == [80, 80, 80, 40, 40] * 2
+    assert {s.config.steps for s in ablation} == {120_000_000}  # its final runs take a billion
+    table1 = parse(["tune", "--all", "table1"]).searches()
+    for search in table1:
+        is_long = search.config.task.startswith(("aerojax", "jaxnav"))
+        assert search.config.steps == (120_000_000 if is_long else 40_000_000)
 
 
 def test_help_teaches(ask):

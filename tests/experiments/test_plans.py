@@ -2,6 +2,7 @@
 with what would.
 """
 
+import dataclasses
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -170,6 +171,64 @@ def test_an_algorithms_options_come_before_the_plans():
     assert plain.hyperparameters.discount == changed.hyperparameters.discount == 0.9
 
 
+def test_a_tasks_options_come_between():
+    wide = {"label": "wide", "objective": "mars", "options": {"discount": 0.7}}
+    plan = Plan.from_dict(
+        small(
+            tasks=[TASK, "connector-5x5x3a"],
+            algorithms=["mars", wide],
+            seeds=[0],
+            options={"steps": 512, "discount": 0.9},
+            task_options={TASK: {"steps": 1024, "discount": 0.8}},
+        )
+    )
+    found = [(r.config.steps, r.config.hyperparameters.discount) for r in plan.runs()]
+    assert found == [(1024, 0.8), (1024, 0.7), (512, 0.9), (512, 0.7)]
+    assert Plan.from_dict(plan.to_dict()) == plan
+
+
+@pytest.mark.parametrize("name", ["objectives", "tasks", "networks", "trackers"])
+def test_parts_of_your_own_are_found_from_any_directory(name, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import replace\n"
+        "from ratiosym.objectives import OBJECTIVES\n"
+        "WIDE = replace(OBJECTIVES['mars'], name='wide')\n"
+        "def part(): pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    changes = {
+        "objectives": {"algorithms": ["mine.py:WIDE"]},
+        "tasks": {"tasks": ["mine.py:part"], "task_options": {"mine.py:part": {"steps": 512}}},
+        "networks": {"options": {"network": "mine.py:part"}},
+        "trackers": {"track": ["mine.py:part"]},
+    }[name]
+    plan = Plan.from_dict(small(**changes))
+    assert str(tmp_path / "mine.py") in str(plan.to_dict())
+    monkeypatch.chdir("/")
+    assert Plan.from_dict(plan.to_dict()) == plan
+    [run, *_] = plan.runs()
+    assert run.path.parts[0] == "runs"
+    assert len(run.path.parts) == 4
+    if name == "objectives":
+        assert run.label == "wide"
+        assert run.config.objective_parameters == {"b_lower": 0.8, "b_upper": 1.2}
+    if name == "tasks":
+        assert run.task == f"{tmp_path}/mine.py:part"
+        assert run.path.parts[1].startswith("mine-part-")
+        assert run.config.steps == 512
+
+
+def test_searches_of_a_plan_are_half_as_long_as_its_runs():
+    plan = Plan.from_dict(small(preset="cpu", options={"steps": 400_000}))
+    [mars] = plan.algorithms
+    assert plan.tuning_config(mars, TASK).steps == 200_000
+    longer = dataclasses.replace(plan, tuning_steps=300_000)
+    assert longer.tuning_config(mars, TASK).steps == 300_000
+    assert longer.runs() == plan.runs()
+    smoke = Plan.from_dict(small())
+    assert smoke.tuning_config(mars, TASK).shape.num_envs == 16
+
+
 def test_tuned_settings_are_used_only_if_asked_for(monkeypatch):
     found = {TASK: {"mars": {"options": {"actor_learning_rate": 1e-4}}}}
     monkeypatch.setattr(settings, "read_shipped", lambda: found)
@@ -209,7 +268,7 @@ WRONG = {
     ),
     "key": (
         small(seed=[0]),
-        "Unknown key 'seed'. Closest: 'seeds'. A plan has: name, about, algorithms,",
+        "Unknown name 'seed'. Closest: 'seeds'. The plan has: name, algorithms, tasks,",
     ),
     "option": (small(options={"step": 1}), "Unknown option 'step'. Closest: 'steps'."),
     "an algorithm's option": (
@@ -218,7 +277,7 @@ WRONG = {
     ),
     "an algorithm's key": (
         small(algorithms=[{"objectiv": "mars"}]),
-        "Unknown key 'objectiv'. Closest: 'objective'.",
+        "Unknown name 'objectiv'. Closest: 'objective'.",
     ),
     "what the plan says itself": (small(options={"seed": 3}), "Unknown option 'seed'."),
     "text for a number": (
@@ -235,22 +294,44 @@ WRONG = {
     ),
     "no seeds": (
         small(seeds=[]),
-        "'seeds' of a plan is []; it must be a list with something in it.",
+        "The plan: 'seeds' is empty; it needs at least one entry.",
     ),
-    "one number for seeds": (small(seeds=3), "'seeds' of a plan is 3; it must be a list"),
+    "one number for seeds": (small(seeds=3), "The plan: 'seeds' is 3; it must be a list."),
     "a seed in words": (
         small(seeds=["one"]),
-        "A seed of the plan is 'one'; it must be a whole number.",
+        "an entry of The plan: 'seeds' is 'one'; it must be a whole number.",
     ),
     "a negative seed": (small(seeds=[-1]), "`seed` is -1; it must be from 0"),
-    "a seed twice": (small(seeds=[1, 1]), "The seed 1 is twice in the plan."),
-    "a task twice": (small(tasks=[TASK, TASK]), f"The task '{TASK}' is twice in the plan."),
-    "a label twice": (small(algorithms=["mars", "mars"]), "The label 'mars' is twice in the plan."),
+    "a seed twice": (small(seeds=[1, 1]), "The seed 1 appears twice in the plan. Remove one."),
+    "a task twice": (small(tasks=[TASK, TASK]), f"The task '{TASK}' appears twice in the plan."),
+    "a label twice": (
+        small(algorithms=["mars", "mars"]),
+        "The label 'mars' appears twice in the plan. Give one another label.",
+    ),
     "a label that is a path": (
         small(algorithms=[{"objective": "mars", "label": "../mars"}]),
         "The label '../mars' cannot name a directory.",
     ),
-    "nothing to run": ({"name": "empty"}, "A plan needs 'algorithms'."),
+    "a label of 300 characters": (
+        small(algorithms=[{"objective": "mars", "label": "m" * 300}]),
+        "cannot name a directory. Use at most 80 letters",
+    ),
+    "options of another task": (
+        small(task_options={"connector-5x5x3a": {"steps": 512}}),
+        "Unknown task 'connector-5x5x3a'. 'task_options' is for tasks of the plan.",
+    ),
+    "a task's unknown option": (
+        small(task_options={TASK: {"step": 512}}),
+        "Unknown option 'step'. Closest: 'steps'.",
+    ),
+    "an unknown tracker": (small(track=["wandbb"]), "Unknown tracker 'wandbb'. Closest: 'wandb'."),
+    "a number for a tracker": (small(track=[3]), "'track' is 3; it must be text."),
+    "a parameter of one algorithm alone": (
+        small(algorithms=["mappo", "mars"], options={"epsilon": 0.1}),
+        "Unknown option 'epsilon'. Closest: 'steps'. See 'ratiosym train --help' for the options "
+        "of 'mars'.",
+    ),
+    "nothing to run": ({"name": "empty"}, "The plan needs 'algorithms'."),
     "a budget too small": (
         small(options={"steps": 3}),
         f"'mars' on '{TASK}': A budget of 3 steps is smaller than one",
@@ -258,7 +339,7 @@ WRONG = {
     "another objective's bounds": (small(options={"epsilon": 0.1}), "Unknown option 'epsilon'."),
     "options that are none": (
         small(options=[1]),
-        "'options' of a plan is [1]; it must be a table of options.",
+        "The plan: 'options' is [1]; it must be a table of names and values.",
     ),
     "an algorithm that is a number": (
         small(algorithms=[3]),
@@ -276,10 +357,11 @@ def test_a_plan_that_does_not_fit(wrong):
 
 def test_plans_that_cannot_be_read(tmp_path):
     with pytest.raises(
-        InputError, match=r"Unknown plan 'tabel1'\. Closest: 'table1'\. Built in: table1, ablation"
+        InputError,
+        match=r"Unknown plan 'tabel1'\. Closest: 'table1'\. Built-in plans: table1, ablation",
     ):
         read_plan("tabel1")
-    with pytest.raises(InputError, match=r"There is no plan 'nowhere\.toml'\. Built in"):
+    with pytest.raises(InputError, match=r"There is no plan 'nowhere\.toml'\. Built-in plans"):
         read_plan("nowhere.toml")
     broken = Path(tmp_path / "broken.toml")
     broken.write_text("name = ")
@@ -289,6 +371,6 @@ def test_plans_that_cannot_be_read(tmp_path):
         read_plan(broken)
     broken.write_text('name = "x"\ntask = ["a"]\n')
     with pytest.raises(
-        InputError, match=r"The plan '.*broken\.toml': Unknown key 'task'\. Closest: 'tasks'\."
+        InputError, match=r"'.*broken\.toml': Unknown name 'task'\. Closest: 'tasks'\."
     ):
         read_plan(broken)

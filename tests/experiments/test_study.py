@@ -32,7 +32,15 @@ from ratiosym.experiments.study import (
     study_status,
 )
 from ratiosym.runs.files import read_json
-from tests.example_runs import COMMAND, STEPS, TASK, contents, environment, expect_same_numbers
+from tests.example_runs import (
+    COMMAND,
+    STEPS,
+    TASK,
+    TRACK,
+    contents,
+    environment,
+    expect_same_numbers,
+)
 from tests.experiments.jobs.example_jobs import Deadly, Here
 from tests.waiting import wait_until
 
@@ -51,6 +59,7 @@ def make_plan(algorithms=("mars",), seeds=(0,), **changes):
         "tasks": [TASK],
         "seeds": list(seeds),
         "preset": "smoke",
+        "track": list(TRACK),
     }
     return Plan.from_dict({**data, "options": WHOLE, **changes})
 
@@ -98,6 +107,7 @@ def test_the_plan_is_kept_with_where_it_ran(finished):
         "platform",
         "processor",
         "command",
+        "started_by",
     }
     assert Plan.from_dict(details["plan"]) == read_study(directory) == make_plan(["mars", TOO_FAST])
 
@@ -280,7 +290,7 @@ def test_a_run_that_kills_its_workers_has_failed(tmp_path):
     assert len(deadly.order) == 2 * MAX_LOSSES
     text = (tmp_path / "study" / status.runs[0].run.path / "failure.txt").read_text()
     first = f"{MAX_LOSSES} workers in a row died without progress."
-    assert text == f"{first} The worker process was killed by SIGKILL.\nits last words\n"
+    assert text == f"{first} The worker process was killed by SIGKILL.\n\nits last words\n"
 
 
 def test_checkpoints_are_progress(whole, tmp_path):
@@ -358,7 +368,7 @@ def test_directories_that_hold_no_study(tmp_path, whole):
         ("{}", r"plan\.json' has no plan in it\. Restore the right one"),
         (
             '{"plan": {"name": "x"}}',
-            r"does not fit this version of ratiosym: A plan needs 'algorithms'",
+            r"does not fit this version of ratiosym: The plan needs 'algorithms'",
         ),
     ],
 )
@@ -425,7 +435,7 @@ def start_command(directory, *words):
 def write_plan(path, seeds):
     path.write_text(
         f'name = "killed"\nalgorithms = ["mars"]\ntasks = ["{TASK}"]\n'
-        f'seeds = {list(seeds)}\npreset = "smoke"\n'
+        f'seeds = {list(seeds)}\npreset = "smoke"\ntrack = ["tensorboard"]\n'
         f"options = {{ steps = {400 * STEPS}, num_evaluations = 40 }}\n"
     )
     return path

@@ -1,6 +1,6 @@
 """``ratiosym study``: run a plan, and report its status."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -48,6 +48,9 @@ class RunStudy(Command):
     """ray: GPUs per run; a fraction such as 0.25 lets several runs share one."""
     retry_failed: bool = False
     """Try failed runs again, from their checkpoints."""
+    track: Annotated[tuple[str, ...], Arg("TRACKER")] = ()
+    """Trackers of every run, instead of the plan's: tensorboard, wandb, or your own as
+    package.module:function."""
 
     def run(self) -> None:
         """Run and show it."""
@@ -81,6 +84,8 @@ class RunStudy(Command):
             plan = read_study(self.out)
         else:
             plan = read_plan(self.plan or "")
+        if self.track:
+            plan = replace(plan, track=self.track)
         return plan, self.out or Path("studies") / plan.name
 
     def make_executor(self) -> "MakeExecutor":

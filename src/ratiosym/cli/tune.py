@@ -71,6 +71,9 @@ class Tune(Command):
     name: Annotated[str, Arg("NAME", WORKERS)] = ""
     """The name of the search in the database (default: TASK/OBJECTIVE); with --all it comes before
     TASK/LABEL."""
+    track: Annotated[tuple[str, ...], Arg("TRACKER", TRIAL)] = ()
+    """Trackers of every seed's evaluations: tensorboard, wandb, or your own as
+    package.module:function."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Steps, evaluations and sizes that were given: options of ``presets.configure``."""
 
@@ -126,6 +129,7 @@ class Tune(Command):
 
     def searches(self) -> "list[Search]":
         """What the options describe: one search, or those of a plan."""
+        from ratiosym.envs.registry import task_directory
         from ratiosym.experiments.presets import change, tuning_preset
 
         if self.all is not None:
@@ -136,7 +140,9 @@ class Tune(Command):
             )
         self.check_settings()
         base = tuning_preset(self.preset, self.task, self.objective)
-        out = self.out or Path("tuning") / self.task / self.objective
+        out = self.out or Path("tuning") / task_directory(base.task) / task_directory(
+            self.objective
+        )
         return [self.make_search(change(base, **self.settings), out, self.name)]
 
     def check_settings(self) -> None:
@@ -150,8 +156,9 @@ class Tune(Command):
 
     def planned_searches(self) -> "list[Search]":
         """The searches of a plan, task after task."""
+        from ratiosym.envs.registry import task_directory
         from ratiosym.experiments.plans import read_plan
-        from ratiosym.experiments.presets import change, tuning_preset
+        from ratiosym.experiments.presets import change
 
         plan = read_plan(self.all or "")
         own = [n for n in ("task", "objective", "preset") if getattr(self, n) != getattr(Tune, n)]
@@ -167,12 +174,8 @@ class Tune(Command):
         searches = []
         for task in plan.tasks:
             for algorithm in plan.algorithms:
-                planned = plan.config(algorithm, task, seed=0)
-                config = change(planned, **{"steps": planned.steps // 2, **self.settings})
-                if plan.preset == "smoke":
-                    envs = tuning_preset("smoke", task, "mars").shape.num_envs
-                    config = change(config, num_envs=envs)
-                place = Path(task) / algorithm.label
+                config = change(plan.tuning_config(algorithm, task), **self.settings)
+                place = Path(task_directory(task)) / algorithm.label
                 out = (self.out or Path("tuning") / plan.name) / place
                 name = "/".join(filter(None, (self.name, *place.parts)))
                 searches.append(self.make_search(config, out, name))
@@ -187,7 +190,7 @@ class Tune(Command):
             raise InputError(f"`num_seeds` is {self.num_seeds}; it must be at least 1.")
         trials = default_trials(config.objective) if self.num_trials is None else self.num_trials
         seeds = tuple(range(SEEDS[0], SEEDS[0] + self.num_seeds))
-        return Search(config, trials, out, seeds, self.seed, self.storage, name)
+        return Search(config, trials, out, seeds, self.seed, self.storage, name, self.track)
 
     def make_executor(self) -> "MakeExecutor | None":
         """Where trials are run: a single local worker is this process."""

@@ -1,6 +1,7 @@
 """Named budgets and settings: ``paper``, ``cpu`` (two cores, minutes) and ``smoke`` (seconds)."""
 
 import dataclasses
+from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -20,6 +21,7 @@ PRESETS = ("paper", "cpu", "smoke")
 
 def preset(name: str, task: str) -> RunConfig:
     """What a preset gives a task: steps, evaluations and sizes. The same for every objective."""
+    task = canonical_reference(task)  # found again from any working directory
     if name == "paper":
         return RunConfig(task, steps=suite_of(task).paper_steps, num_evaluations=122)
     if name == "cpu":
@@ -41,9 +43,15 @@ def preset(name: str, task: str) -> RunConfig:
 def tuning_preset(name: str, task: str, objective: str) -> RunConfig:
     """What a preset gives one seed of a trial: half the length of a final run, as in the paper."""
     config = change(preset(name, task), objective=objective)
-    if name == "smoke":  # the search tries 8 minibatches, which need 8 environments per group
-        return change(config, num_envs=8 * config.shape.update_batch_size)
-    return change(config, steps=config.steps // 2)
+    steps = config.steps if name == "smoke" else config.steps // 2
+    return change(config, steps=steps, **tuning_sizes(name, config))
+
+
+def tuning_sizes(name: str, config: RunConfig) -> dict[str, int]:
+    """Sizes that a preset has in a search alone. ``smoke`` gets more environments: the search tries
+    8 minibatches, which need 8 environments per group.
+    """
+    return {"num_envs": 8 * config.shape.update_batch_size} if name == "smoke" else {}
 
 
 def configure(
@@ -66,18 +74,19 @@ def configure(
 
 def option_types(objective: str = "mars") -> dict[str, Any]:
     """Every option of a run by its flat name, with the type of its values."""
+    return {**_common_types(), **dict.fromkeys(get_objective(objective).defaults, float)}
+
+
+@cache
+def _common_types() -> dict[str, Any]:
+    """Options of every objective. Reading type hints takes its time, and plans have many runs."""
     own = {
         name: kind
         for name, kind in get_type_hints(RunConfig).items()
         if name not in ("objective_parameters", *PARTS)
     }
     parts = {name: kind for part in PARTS.values() for name, kind in get_type_hints(part).items()}
-    return {
-        **own,
-        **parts,
-        "hidden_size": int,
-        **dict.fromkeys(get_objective(objective).defaults, float),
-    }
+    return {**own, **parts, "hidden_size": int}
 
 
 def change(config: RunConfig, **options: Any) -> RunConfig:

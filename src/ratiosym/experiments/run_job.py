@@ -28,6 +28,7 @@ class RunJob:
 
     study: Path
     planned: PlannedRun
+    track: tuple[str, ...] = ()  # trackers
 
     @property
     def name(self) -> str:
@@ -71,9 +72,10 @@ class RunJob:
         notes = ProgressNotes(self.notes)
         try:
             if (self.directory / "config.json").exists():
-                loop.resume(self.directory, on_progress=notes.take)
+                loop.resume(self.directory, on_progress=notes.take, track=self.track)
             else:
-                loop.start(self.planned.config, self.directory, on_progress=notes.take)
+                config = self.planned.config
+                loop.start(config, self.directory, on_progress=notes.take, track=self.track)
         except Exception as error:
             if ending.is_set():
                 # Libraries turn the interrupt into errors of their own: no failure of the run.

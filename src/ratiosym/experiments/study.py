@@ -26,6 +26,7 @@ from ratiosym.experiments.jobs import (
     run_jobs,
 )
 from ratiosym.experiments.plans import Plan, PlannedRun
+from ratiosym.experiments.portable import check_portable
 from ratiosym.experiments.run_job import RunJob
 from ratiosym.learning.devices import num_cores
 from ratiosym.runs import files, provenance
@@ -157,10 +158,12 @@ def read_study(directory: Path) -> Plan:
 
 
 def check_same_plan(plan: Plan, found: Plan, directory: Path) -> None:
-    """A directory holds one study. Its name and description may change, its runs may not."""
+    """A directory holds one study. Its name, description and trackers may change, its runs may
+    not.
+    """
     if {run.path: run for run in plan.runs()} == {run.path: run for run in found.runs()}:
         return
-    names = [f.name for f in dataclasses.fields(Plan) if f.name not in ("name", "about")]
+    names = [f.name for f in dataclasses.fields(Plan) if f.name not in ("name", "about", "track")]
     different = [name for name in names if getattr(plan, name) != getattr(found, name)]
     described = "; ".join(
         f"{n} {brief(getattr(found, n))} there, {brief(getattr(plan, n))} here" for n in different
@@ -246,7 +249,9 @@ def run_study(
     plan.validate()
     check_directory(plan, directory)
     check_runs(plan, directory)
-    jobs = [RunJob(directory, run) for run in plan.runs()]
+    jobs = [RunJob(directory, run, plan.track) for run in plan.runs()]
+    for job in jobs:
+        check_portable(job.planned.config)
     with closing(executor()) as workers:
         begin_study(plan, directory)
         if retry_failed:

@@ -1,6 +1,5 @@
 """A search from start to end."""
 
-import shlex
 from contextlib import closing, nullcontext
 from typing import Any
 
@@ -9,6 +8,7 @@ import optuna
 from ratiosym.envs.registry import make
 from ratiosym.errors import InputError
 from ratiosym.experiments.jobs import MakeExecutor
+from ratiosym.experiments.portable import check_portable
 from ratiosym.experiments.tuning.importance import main_effects, ped_anova
 from ratiosym.experiments.tuning.outcome import Outcome, write_outcome
 from ratiosym.experiments.tuning.search import Search
@@ -23,6 +23,7 @@ from ratiosym.experiments.tuning.workers import (
 )
 from ratiosym.learning.train import make_learner
 from ratiosym.runs import files, provenance
+from ratiosym.runs.trackers import load_trackers
 
 
 def tune(
@@ -38,6 +39,9 @@ def tune(
     search.validate()
     # Whether the task exists and the groups fit the devices.
     make_learner(make(search.config.task), search.config, 1)
+    load_trackers(search.track)
+    if executor is not None:
+        check_portable(search.config)
     with closing(executor()) if executor else nullcontext() as workers:
         begin_search(search)
         with database_errors(search.storage):
@@ -98,6 +102,8 @@ def search_provenance(search: Search) -> dict[str, Any]:
     """What ran and where; the command without the storage's password."""
     found = provenance.provenance()
     if search.storage is not None:
-        for written in (search.storage, shlex.quote(search.storage).strip("'")):
-            found["command"] = found["command"].replace(written, search.address)
+        # As it was given, and as it is quoted for a shell.
+        for written in (search.storage, search.storage.replace("'", "'\"'\"'")):
+            for name in ("command", "started_by"):
+                found[name] = found[name].replace(written, search.address)
     return found

@@ -40,6 +40,7 @@ class Search:
     # postgresql://..., or None for a journal file in ``out``
     storage: str | None = field(default=None, repr=False)
     name: str = ""  # of the study in the storage
+    track: tuple[str, ...] = ()  # trackers of every seed's evaluations
 
     @property
     def space(self) -> dict[str, Choices]:

@@ -1,7 +1,7 @@
 """One seed of a trial: training it, its value, and its files."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import mean
 from time import monotonic
@@ -15,22 +15,21 @@ from ratiosym.runs import files, tables
 from ratiosym.runs.directory import write_failure
 from ratiosym.runs.loop import evaluation_row
 from ratiosym.runs.tables import Row
+from ratiosym.runs.trackers import RunInfo, TrackerGroup, load_trackers
 
-TrainSeed = Callable[[RunConfig], list[Row]]
+TrainSeed = Callable[[RunConfig], Iterable[Row]]
 
 
-def train_seed(config: RunConfig) -> list[Row]:
-    """Train one seed from start to end: its evaluations. The absolute metric is left to final
-    runs.
+def train_seed(config: RunConfig) -> Iterator[Row]:
+    """Train one seed from start to end: its evaluations as they come. The absolute metric is left
+    to final runs.
     """
     enable_compilation_cache()
-    rows = []
     for event in learn(make_learner(make(config.task), config, 1), config, [config.seed]):
         if isinstance(event, Evaluated):
-            rows.append(evaluation_row(config, event.update, event.episodes[0]))
+            yield evaluation_row(config, event.update, event.episodes[0])
             if event.update == config.num_updates:
-                break
-    return rows
+                return
 
 
 def final_return(evaluations: list[Row]) -> float:
@@ -50,7 +49,9 @@ def what_happened(error: Exception) -> str:
     return str(error).partition(". ")[0].rstrip(".") + "."
 
 
-def seed_value(directory: Path, config: RunConfig, train: TrainSeed) -> float:
+def seed_value(
+    directory: Path, config: RunConfig, train: TrainSeed, track: Sequence[str] = ()
+) -> float:
     """The value of a seed. It is trained and recorded, unless its record exists already."""
     summary = directory / "summary.json"
     if (
@@ -62,7 +63,7 @@ def seed_value(directory: Path, config: RunConfig, train: TrainSeed) -> float:
     files.write_json(directory / "config.json", {"config": config.to_dict()})
     began = monotonic()
     try:
-        evaluations = train(config)
+        evaluations = train_tracked(directory, config, train, track)
         value = final_return(evaluations)
         if not math.isfinite(value):
             raise Diverged(f"The returns of seed {config.seed} are not finite numbers.")
@@ -72,3 +73,20 @@ def seed_value(directory: Path, config: RunConfig, train: TrainSeed) -> float:
     tables.write_table(directory / "evaluations.csv", evaluations)
     files.write_json(summary, {"value": value, "seconds": round(monotonic() - began, 1)})
     return value
+
+
+def train_tracked(
+    directory: Path, config: RunConfig, train: TrainSeed, track: Sequence[str]
+) -> list[Row]:
+    """The evaluations of a seed, passed on to trackers as they come."""
+    trackers = TrackerGroup(load_trackers(track), RunInfo(directory, config, resumed_at=None))
+    rows: list[Row] = []
+    summary = None
+    try:
+        for row in train(config):
+            trackers.log("evaluation", row)
+            rows.append(row)
+        summary = {"value": final_return(rows)}
+    finally:
+        trackers.end(summary)
+    return rows

@@ -80,7 +80,7 @@ def run_seeds(
             values[str(seed)] = (
                 known[str(seed)]
                 if is_known
-                else seed_value(directory / f"seed-{seed}", config, train)
+                else seed_value(directory / f"seed-{seed}", config, train, search.track)
             )
             trial.set_user_attr("seeds", values)
         so_far = mean(values[str(s)] for s in search.seeds[: step + 1])
