@@ -80,6 +80,22 @@ class Diary:
                 file.write(f"{what} {os.getpid()} {json.dumps(config.to_dict(), sort_keys=True)}\n")
 
 
+class Recorder:
+    """A tracker that writes down what it is told."""
+
+    def begin(self, run):
+        self.path = run.directory / "tracked.txt"
+        self.path.write_text(f"begin {run.config.seed}\n")
+
+    def log(self, table, row):
+        with open(self.path, "a") as file:
+            file.write(f"{table} {row['mean_return']}\n")
+
+    def end(self, summary):
+        with open(self.path, "a") as file:
+            file.write(f"end {(summary or {}).get('value')}\n")
+
+
 def worker_words(path):
     """The command of a worker process."""
     return [sys.executable, "-m", "tests.experiments.searching", "work", str(path)]

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import json
 import logging
+import pickle
 import shutil
 import signal
 import socket
@@ -27,11 +28,12 @@ from ratiosym.experiments.presets import configure, preset, read_settings, tunin
 from ratiosym.experiments.search_spaces import search_space
 from ratiosym.experiments.tuning import Search, TrialRow, tune
 from ratiosym.experiments.tuning.importance import main_effects
+from ratiosym.experiments.tuning.run import search_provenance
 from ratiosym.experiments.tuning.search import PRUNER, SAMPLER, SEEDS
 from ratiosym.experiments.tuning.seeds import final_return, train_seed
 from ratiosym.experiments.tuning.storage import database_url, hide_password
 from ratiosym.experiments.tuning.trials import TrialQueue
-from ratiosym.experiments.tuning.workers import run_trials
+from ratiosym.experiments.tuning.workers import WorkerJob, run_trials
 from ratiosym.learning.train import NonFiniteLoss
 from ratiosym.runs.files import read_json
 from ratiosym.runs.tables import read_table
@@ -40,6 +42,7 @@ from tests.example_runs import SETTINGS, TASK, contents
 from tests.experiments.searching import (
     WORKER,
     Counting,
+    Diary,
     cheap_search,
     cheap_seed,
     formula,
@@ -356,6 +359,54 @@ def test_workers_share_a_search(whole, tmp_path):
     assert numbers(outcome) == numbers(whole)[:5]
 
 
+@pytest.mark.slow
+def test_a_killed_worker_is_replaced(whole, tmp_path):
+    """Every process kills itself in its third seed: each starts where the last one ended."""
+    diary = tmp_path / "diary"
+    search = cheap_search(tmp_path / "search", 3)
+    outcome = run_search(search, Diary(str(diary), 0, 2), partial(LocalProcesses, 1))
+    assert numbers(outcome) == numbers(whole)[:3]
+    notes = [line.split(" ", 2) for line in diary.read_text().splitlines()]
+    assert len({process for _, process, _ in notes}) == 5  # of nine seeds, two for each
+    ended = [config for what, _, config in notes if what == "end"]
+    assert len(ended) == len(set(ended)) == 9
+
+
+@pytest.mark.slow
+def test_workers_that_only_die_are_given_up(tmp_path):
+    search = cheap_search(tmp_path / "search", 2)
+    with pytest.raises(InputError) as error:
+        run_search(search, Diary(None, 0, 0), partial(LocalProcesses, 2))
+    text = str(error.value)
+    assert "have ended, but 2 of 2 trials are not finished. 3 workers in a row died" in text
+    assert "killed by SIGKILL" in text
+    assert text.endswith("the same command resumes the search.")
+    assert numbers(run_search(search, Counting()))  # and it does
+    logs = list((tmp_path / "search" / "work").glob("worker-*-*.log"))
+    assert len(logs) == 2
+
+
+def test_a_worker_survives_being_sent(tmp_path):
+    job = WorkerJob(cheap_search(tmp_path, 2), 0, cheap_seed)
+    assert pickle.loads(pickle.dumps(job)) == job
+    assert job.path.parent == tmp_path / "work"
+
+
+def test_trackers_get_every_seeds_evaluations(tmp_path):
+    search = cheap_search(tmp_path / "search", 1, track=("tests.experiments.searching:Recorder",))
+    run_search(search)
+    for seed in search.seeds:
+        place = tmp_path / "search" / "trials" / "0000" / f"seed-{seed}"
+        begin, *rows, end = (place / "tracked.txt").read_text().splitlines()
+        assert begin == f"begin {seed}"
+        assert len(rows) == 11
+        assert rows[0].startswith("evaluation")
+        assert end == f"end {read_json(place / 'summary.json')['value']}"
+    with pytest.raises(InputError, match=r"Unknown tracker 'wandbb'\. Closest: 'wandb'"):
+        run_search(cheap_search(tmp_path / "other", 1, track=("wandbb",)))
+    assert not (tmp_path / "other").exists()
+
+
 # -------------------------------------------------------------------------------------- wrong input
 
 
@@ -455,19 +506,47 @@ def test_other_peoples_directories_are_left_alone(tmp_path):
 )
 def test_passwords_are_hidden(address, shown):
     assert hide_password(address) == shown
+    assert "sec" not in shown
     search = cheap_search("out", storage=address)
     assert search.address == shown
     assert "secret" not in repr(search)
 
 
 @pytest.mark.parametrize(
-    "address", ["sqlite:///x.db", "mysql://me:secret@host/db", "/tmp/file", "", "postgresql"]
+    "address",
+    [
+        "sqlite:///x.db",
+        "mysql://me:secret@host/db",
+        "/tmp/file",
+        "",
+        "postgresql",
+        "u:secret@h/d",
+        "postgresql:/u:secret@h/d",
+        "postgresql:u:secret@h/d",
+        "host=h password = secret",
+        "u:se cret@h//d",
+        " postgresql://u:secret@h/d",
+    ],
 )
 def test_only_postgresql(address, tmp_path):
     with pytest.raises(InputError, match="It must be postgresql://USER") as error:
         run_search(cheap_search(tmp_path / "search", storage=address))
     assert "secret" not in str(error.value)
+    assert "cret" not in str(error.value)
     assert not (tmp_path / "search").exists()
+
+
+@pytest.mark.parametrize("words", [["--storage", "{}"], ["--storage={}"]])
+@pytest.mark.parametrize("secret", ["secret", "it's secret", "sec ret's"])
+def test_passwords_do_not_reach_records(words, secret, monkeypatch):
+    """However the record quotes the command."""
+    address = f"postgresql://me:{secret}@host/db"
+    given = [word.format(address) for word in words]
+    monkeypatch.setattr("sys.argv", ["ratiosym", "tune", TASK, *given])
+    found = search_provenance(cheap_search("out", storage=address))
+    assert "secret" not in str(found)
+    assert "ret'" not in str(found).replace("'\"'\"'", "'")
+    assert "postgresql://me:***@host/db" in found["command"]
 
 
 @pytest.mark.parametrize(
@@ -502,7 +581,7 @@ def test_an_unreachable_database(tmp_path):
 def test_a_seed_is_the_run_that_train_would_do(tmp_path_factory):
     """Bit for bit: the evaluations of a search's seed are those of 'ratiosym train'."""
     kept = read_table(runs.whole_run(tmp_path_factory.getbasetemp()) / "evaluations.csv")
-    rows = train_seed(configure(TASK, **SETTINGS))
+    rows = list(train_seed(configure(TASK, **SETTINGS)))
     assert {name: [row[name] for row in rows] for name in rows[0]} == {
         k: v.tolist() for k, v in kept.items()
     }
@@ -552,7 +631,7 @@ def test_trials_share_programs(recall, programs, tmp_path):
         params = {name: choices[i % len(choices)] for name, choices in search.space.items()}
         for seed in search.seeds:
             config = search.trial_config({**params, "num_epochs": 2, "num_minibatches": 2}, seed)
-            values.append(final_return(train_seed(config)))
+            values.append(final_return(list(train_seed(config))))
     assert programs.count == 1
     assert len(values) == 6
 
@@ -565,7 +644,7 @@ def test_at_most_nine_programs_for_a_task_and_a_surrogate(recall, programs, tmp_
     other = tiny("mars-additive", 1, tmp_path)  # the same surrogate
     for num_epochs, num_minibatches, b in product((2, 4, 8), (2, 4, 8), (1.1, 1.9)):
         params = {"num_epochs": num_epochs, "num_minibatches": num_minibatches, "b": b}
-        train_seed(other.trial_config(params, seed=7))
+        list(train_seed(other.trial_config(params, seed=7)))
     assert programs.count == 9
 
 
