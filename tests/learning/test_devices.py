@@ -154,9 +154,9 @@ def test_alone_everybody_agrees_with_oneself():
 LATE = """
 import sys, time
 from ratiosym.cli import main
-from ratiosym.runs import directory, loop, trained
-make, loop.CHECKPOINT_SECONDS = run.make, 0.0
-run.make = lambda *names: (time.sleep(3), make(*names))[1]
+from ratiosym.runs import loop
+make, loop.CHECKPOINT_SECONDS = loop.make, 0.0
+loop.make = lambda *names: (time.sleep(3), make(*names))[1]
 main(sys.argv[1:])
 """
 
@@ -203,7 +203,7 @@ def expect_close(directory, alone):
     }:
         np.testing.assert_allclose(one[name][0], other[name][0], rtol=1e-4, err_msg=name)
     one, other = (checkpoint.load(d / "checkpoint") for d in (directory, alone))
-    assert one.meta["update"] == other.meta["update"]
+    assert one.meta.update == other.meta.update
     assert one.arrays.keys() == other.arrays.keys()
     for name in one.arrays:
         if name.startswith("params/"):
@@ -216,16 +216,15 @@ def expect_close(directory, alone):
 def alone(tmp_path_factory):
     """The run of this process with two devices, four updates."""
     directory = tmp_path_factory.mktemp("alone") / "run"
-    loop.start(configure(TASK, "smoke"), directory)
+    loop.start(configure(TASK, "smoke"), directory, track=("tensorboard",))
     return directory
 
 
 @pytest.mark.slow
 def test_two_processes_train_as_one(alone, tmp_path):
     directory = tmp_path / "run"
-    results = two_processes(
-        "train", TASK, "--preset", "smoke", "--out", directory, second=(sys.executable, "-c", LATE)
-    )
+    words = ("train", TASK, "--preset", "smoke", "--out", directory, "--track", "tensorboard")
+    results = two_processes(*words, second=(sys.executable, "-c", LATE))
     assert [(code, errors) for code, _, errors in results] == [(0, ""), (0, "")]
     expect_close(directory, alone)
     # One set of records, by the first process.
@@ -243,7 +242,7 @@ def test_two_processes_stop_together_where_there_is_a_run_already(alone):
     before = contents(alone)
     results = two_processes("train", TASK, "--preset", "smoke", "--out", alone)
     assert [code for code, _, _ in results] == [2, 2]
-    assert f"ratiosym: '{alone}' already holds a run. Go on with it" in results[0][2]
+    assert f"ratiosym: '{alone}' already holds a run. Resume it" in results[0][2]
     assert "ratiosym: Process 0 could not begin; its message says why." in results[1][2]
     assert contents(alone) == before
 

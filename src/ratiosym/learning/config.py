@@ -224,7 +224,7 @@ class RunConfig:
         """
         number, last = self.num_evaluations, self.num_updates
         nearest = update * number // last
-        return any(
+        return update in (0, last) or any(
             update == round(i * last / number)
             for i in range(max(0, nearest - 1), min(number, nearest + 2) + 1)
         )
