@@ -216,7 +216,10 @@ class RunConfig:
 
     def evaluation_updates(self) -> list[int]:
         """After which updates to evaluate: 0, then evenly spaced, ending with the last."""
-        return [u for u in range(self.num_updates + 1) if self.is_evaluation_due(u)]
+        number, last = self.num_evaluations, self.num_updates
+        if number >= last:  # after every one; there may be far more evaluations than updates
+            return list(range(last + 1))
+        return [round(i * last / number) for i in range(number + 1)]
 
     def is_evaluation_due(self, update: int) -> bool:
         """Whether the schedule evaluates after an update. However long it is, asking costs the
