@@ -4,6 +4,7 @@ with what would.
 
 import dataclasses
 import re
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 
@@ -243,7 +244,7 @@ def test_tuned_settings_are_used_only_if_asked_for(monkeypatch):
 
 
 def test_the_example_of_the_documentation(tmp_path):
-    [example] = re.findall(
+    example, fragment = re.findall(
         r"```toml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(), re.DOTALL
     )
     path = tmp_path / "mine.toml"
@@ -252,6 +253,7 @@ def test_the_example_of_the_documentation(tmp_path):
     assert plan.to_dict() == Plan.from_dict(plan.to_dict()).to_dict()
     assert len(plan.runs()) > 1
     assert "mars-wide" in labels(plan)
+    assert tomllib.loads(fragment).keys() < plan.to_dict().keys()
 
 
 # -------------------------------------------------------------------------------------- wrong input

@@ -1,1 +1,1 @@
-"""Many runs, and one run kept on disk."""
+"""Many runs: presets and plans, the jobs that carry them out, studies and tuning."""

@@ -6,7 +6,7 @@ printed.
 """
 
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 from time import monotonic
@@ -29,6 +29,7 @@ class RunJob:
     study: Path
     planned: PlannedRun
     track: tuple[str, ...] = ()  # trackers
+    origin: dict[str, Any] = field(default_factory=dict)  # of its settings, for its record
 
     @property
     def name(self) -> str:
@@ -74,8 +75,13 @@ class RunJob:
             if (self.directory / "config.json").exists():
                 loop.resume(self.directory, on_progress=notes.take, track=self.track)
             else:
-                config = self.planned.config
-                loop.start(config, self.directory, on_progress=notes.take, track=self.track)
+                loop.start(
+                    self.planned.config,
+                    self.directory,
+                    on_progress=notes.take,
+                    track=self.track,
+                    origin=self.origin,
+                )
         except Exception as error:
             if ending.is_set():
                 # Libraries turn the interrupt into errors of their own: no failure of the run.

@@ -242,14 +242,15 @@ def run_study(
     """Run whatever is missing of a study. Failed runs are left as they are, unless
     ``retry_failed``.
 
-    ``executor`` makes the place to compute, once everything has been checked. Several ``run_study``
-    at once share the work; each returns when everything is over.
+    ``executor`` is called for somewhere to compute, once everything has been checked. Several
+    ``run_study`` at once share the work; each returns when everything is over.
     """
     directory = Path(directory).absolute()
     plan.validate()
     check_directory(plan, directory)
     check_runs(plan, directory)
-    jobs = [RunJob(directory, run, plan.track) for run in plan.runs()]
+    origin = {"preset": plan.preset, "tuned": plan.tuned}
+    jobs = [RunJob(directory, run, plan.track, origin) for run in plan.runs()]
     for job in jobs:
         check_portable(job.planned.config)
     with closing(executor()) as workers:

@@ -34,7 +34,8 @@ def tune(
 ) -> Outcome:
     """Run a search, or resume it, and write its outcome.
 
-    ``executor`` makes the place for workers; without one this process runs all trials.
+    ``executor`` is called for somewhere to run workers, once everything has been checked; without
+    one this process runs all trials.
     """
     search.validate()
     # Whether the task exists and the groups fit the devices.
