@@ -176,10 +176,10 @@ def test_without_a_directory_a_run_goes_where_its_name_says(tmp_path, monkeypatc
     [
         ("start", []),
         ("update-3", [0, 2]),
-        ("appears:checkpoint/.writing-8*", [4, 6]),
+        pytest.param("appears:checkpoint/.writing-8*", [4, 6], marks=pytest.mark.slow),
         ("instead-of:checkpoint/8", [4, 6]),
         ("torn:training-5", [2, 4]),
-        ("torn:journal-6", [2, 4]),
+        pytest.param("torn:journal-6", [2, 4], marks=pytest.mark.slow),
         ("torn:evaluation-2", [0]),
         ("instead-of:summary.json", [10, 12]),
     ],

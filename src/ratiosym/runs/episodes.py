@@ -72,7 +72,7 @@ def play_baselines(task: str, num_episodes: int, seed: int) -> dict[str, tuple[T
     """Every scripted team of a task over fresh episodes."""
     if num_episodes < 2:
         raise InputError(
-            f"`episodes` is {num_episodes}; it must be at least 2, for a standard error."
+            f"`num_episodes` is {num_episodes}; it must be at least 2, for a standard error."
         )
     check_seed(seed)
     env = make(task, agent_ids=False)
