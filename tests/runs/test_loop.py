@@ -19,7 +19,7 @@ from ratiosym.api import render, train
 from ratiosym.envs.registry import make
 from ratiosym.envs.tasks import TASKS, Task
 from ratiosym.errors import InputError
-from ratiosym.experiments.presets import configure
+from ratiosym.experiments.presets import configure, read_settings
 from ratiosym.learning.train import NonFiniteLoss
 from ratiosym.runs import checkpoint, loop, tables, trained
 from ratiosym.runs.directory import Run, run_directories
@@ -328,6 +328,8 @@ def test_a_record_has_the_command_that_repeats_the_run(whole, whole_seeds):
     assert command == f"ratiosym train --config {whole / 'config.json'}"
     command = read_json(whole_seeds / "seed-1" / "config.json")["command"]
     assert command == f"ratiosym train --config {whole_seeds / 'seeds.json'} --num-seeds 2"
+    for record in (whole / "config.json", whole_seeds / "seeds.json"):
+        assert read_settings(record) == configure(TASK, **SETTINGS)
 
 
 # -------------------------------------------------------------------------------- a disk that fails
