@@ -1,6 +1,7 @@
 """Which command is meant, and help that teaches."""
 
 import dataclasses
+import json
 import re
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from ratiosym.experiments.plans import BUILT_IN
 from ratiosym.experiments.settings import read_shipped
 from ratiosym.learning.config import Hyperparameters, RunShape
 from ratiosym.objectives import OBJECTIVES, Objective, Parameter, additive, barrier
+from ratiosym.runs.directory import default_directory
 from tests.example_runs import TASK, environment
 
 SMOKE = ("train", TASK, "--preset", "smoke")
@@ -162,6 +164,10 @@ def test_help_shows_the_objective_of_a_module(ask, here, monkeypatch):
     config = command(*SMOKE, *named, "--epsilon-own", "0.4").run_config()
     assert config.objective_parameters == {"epsilon_own": 0.4}
     assert "Unknown option '--epsilon-own'" in ask(*SMOKE, "--epsilon-own", "0.4", code=2)
+    (here / "config.json").write_text(json.dumps({"config": config.to_dict()}))
+    again = command("train", "--config", "config.json", "--epsilon-own", "0.5").run_config()
+    assert again.objective_parameters == {"epsilon_own": 0.5}
+    assert len(default_directory(again, 1).parts) == 4
 
 
 def test_registered_objectives_have_options(ask, monkeypatch):

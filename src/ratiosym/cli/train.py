@@ -19,6 +19,7 @@ from ratiosym.errors import InputError
 if TYPE_CHECKING:
     from ratiosym.learning.config import RunConfig
     from ratiosym.objectives import Objective
+    from ratiosym.runs.directory import Run
 
 RUN, OBJECTIVE, NETWORK = "run", "objective", "network"
 OPTIMISATION, DEVICES = "optimisation", "devices"
@@ -104,7 +105,7 @@ class Train(Command):
     def options(cls, words: Sequence[str]) -> list[Option]:
         """Our own options, and all settings of a run with the objectives' parameters."""
         own = options_of(cls, skip=("settings",))
-        found = [*own, *setting_options(find_value(words, "--objective"))]
+        found = [*own, *setting_options(find_objective(words))]
         return sorted(found, key=lambda option: GROUPS.index(option.arg.group))
 
     @classmethod
@@ -148,28 +149,39 @@ class Train(Command):
 
     def run(self) -> None:
         """Train and show it."""
+        from ratiosym.cli.display import show_summaries
+
         if self.resume is not None:
             self.check_resume()
-            config = None
+            show_summaries(self.resume_run(self.resume))
         else:
-            config = self.run_config()
+            show_summaries(self.start_run(self.run_config()))
 
-        from ratiosym.cli.display import show_progress, show_summaries
+    def start_run(self, config: "RunConfig") -> "list[Run]":
+        """A new run."""
+        from ratiosym.cli.display import console, show_progress
         from ratiosym.learning.devices import start_jax
         from ratiosym.runs import directory, loop
 
         start_jax(self.coordinator, self.num_processes, self.process_id)
-        if config is None:
-            assert self.resume is not None
-            steps, track = self.settings.get("steps"), self.track or None
-            with show_progress(self.resume) as on_progress:
-                runs = loop.resume(self.resume, steps, on_progress, track)
-        else:
-            out = self.out or directory.default_directory(config, self.num_seeds)
-            origin = {} if self.config else {"preset": self.preset, "tuned": self.tuned}
-            with show_progress(out) as on_progress:
-                runs = loop.start(config, out, self.num_seeds, on_progress, self.track, origin)
-        show_summaries(runs)
+        out = self.out or directory.default_directory(config, self.num_seeds)
+        origin = {} if self.config else {"preset": self.preset, "tuned": self.tuned}
+        if self.tuned:
+            what = f"{config.objective} on {config.task}"
+            console.print(f"Settings tuned for {what} (docs/tuning.md).", soft_wrap=True)
+        with show_progress(out) as on_progress:
+            return loop.start(config, out, self.num_seeds, on_progress, self.track, origin)
+
+    def resume_run(self, directory: Path) -> "list[Run]":
+        """The run in a directory, resumed."""
+        from ratiosym.cli.display import show_progress
+        from ratiosym.learning.devices import start_jax
+        from ratiosym.runs import loop
+
+        start_jax(self.coordinator, self.num_processes, self.process_id)
+        steps, track = self.settings.get("steps"), self.track or None
+        with show_progress(directory) as on_progress:
+            return loop.resume(directory, steps, on_progress, track)
 
     def check_resume(self) -> None:
         """A resumed run has its settings; only its budget may be changed."""
@@ -194,6 +206,21 @@ def read_config(train: Train) -> "RunConfig":
             raise InputError(f"--config brings the task and all settings. Leave out {what}.")
     assert train.config is not None
     return read_settings(train.config)
+
+
+def find_objective(words: Sequence[str]) -> str | None:
+    """The objective that is named on the command line or in the file of --config: its parameters
+    are options.
+    """
+    objective, file = find_value(words, "--objective"), find_value(words, "--config")
+    if objective is not None or not file:
+        return objective
+    from ratiosym.experiments.presets import read_settings
+
+    try:
+        return read_settings(Path(file)).objective
+    except InputError:  # reported when the file is read for its settings
+        return None
 
 
 # -------------------------------------------------------------------------------- settings of a run

@@ -129,7 +129,7 @@ class Tune(Command):
 
     def searches(self) -> "list[Search]":
         """What the options describe: one search, or those of a plan."""
-        from ratiosym.envs.registry import task_directory
+        from ratiosym.envs.registry import task_directory, task_name
         from ratiosym.experiments.presets import change, tuning_preset
 
         if self.all is not None:
@@ -139,10 +139,9 @@ class Tune(Command):
                 "Name a task, as in 'ratiosym tune mpe-spread-3ag', or a plan with --all."
             )
         self.check_settings()
-        base = tuning_preset(self.preset, self.task, self.objective)
-        out = self.out or Path("tuning") / task_directory(base.task) / task_directory(
-            self.objective
-        )
+        base = tuning_preset(self.preset, task_name(self.task), self.objective)
+        places = [task_directory(name) for name in (base.task, base.objective)]
+        out = self.out or Path("tuning", *places)
         return [self.make_search(change(base, **self.settings), out, self.name)]
 
     def check_settings(self) -> None:

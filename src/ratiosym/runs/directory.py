@@ -188,7 +188,7 @@ def default_directory(config: RunConfig, num_seeds: int) -> Path:
         if num_seeds == 1
         else f"seeds-{config.seed}-{config.seed + num_seeds - 1}"
     )
-    return Path("runs") / task_directory(config.task) / config.objective / name
+    return Path("runs", task_directory(config.task), task_directory(config.objective), name)
 
 
 # ------------------------------------------------------------------------------ claiming, resuming
