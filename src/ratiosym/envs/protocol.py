@@ -243,8 +243,9 @@ def _check_end(where: str, spec: EnvSpec, length: int, step: Step) -> bool:
         )
     if length >= spec.time_limit and not (terminated or truncated):
         raise InputError(
-            f"{where}: the episode goes on, expected an end: spec.time_limit is {spec.time_limit}. "
-            f"Count the steps in the state and set `truncated` at the limit, or raise the limit."
+            f"{where}: the episode continues, expected an end: spec.time_limit is "
+            f"{spec.time_limit}. Count the steps in the state and set `truncated` at the limit, or "
+            f"raise the limit."
         )
     return terminated or truncated
 

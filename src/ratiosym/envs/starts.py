@@ -3,8 +3,8 @@
 Under ``vmap`` a conditional reset is computed in every step for every environment and thrown away.
 Here one batch of starts is made per rollout, and ended environments draw from it, each its own.
 When more episodes end than the pool holds, it has run dry and is gone through again from its first
-start: two episodes of that rollout then begin alike and part ways by their own random numbers.
-Decision 11.
+start: two episodes of that rollout then begin alike and part ways by their own random numbers
+(Decision 11: a reset per step and environment would cost more than the step itself).
 """
 
 from typing import NamedTuple
@@ -32,16 +32,14 @@ def make_starts(env: Env, key: Key, num_starts: int) -> Starts:
 
 
 def pool_size(spec: EnvSpec, num_envs: int, num_steps: int) -> int:
-    """Starts for ``num_steps`` steps in which episodes last as long as they usually do. Decision
-    11.
-    """
+    """How many starts ``num_steps`` steps use up, if episodes last as long as they usually do."""
     return num_envs * -(-num_steps // (spec.usual_length or spec.time_limit))
 
 
 def begin_where(
     is_end: Bool[Array, "E"], starts: Starts, state: State, observation: Observation
 ) -> tuple[Starts, State, Observation]:
-    """Ended environments take the next starts of the pool, each its own; the others go on."""
+    """Ended environments take the next starts of the pool, each its own; the others continue."""
     rank = jnp.cumsum(is_end) - 1
     index = (starts.num_drawn + rank) % starts.observation.state.shape[0]
 

@@ -1,7 +1,7 @@
 """Scripted teams: what plays when nothing has been learned.
 
-An environment may offer its own, as a dict ``teams`` from name to ``Team``, and what is known of
-their returns as a dict ``references``; ``random`` plays everywhere.
+An environment may offer its own as an attribute ``teams`` (a dict from name to ``Team``), and their
+mean returns as ``references``. The team ``random`` exists everywhere.
 """
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ Memory = Any  # what a team remembers in an episode: any pytree, () for nothing
 @dataclass(frozen=True)
 class Team:
     """How all agents of one environment act. Both functions can be traced; under ``vmap``, one team
-    an episode.
+    per episode.
 
-    Unlike a learned policy a script may look at the environment's whole state.
+    Unlike a learned policy, a script may read the environment's whole state.
     """
 
     about: str  # one line for tables

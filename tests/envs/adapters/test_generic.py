@@ -13,7 +13,9 @@ from ratiosym import Continuous, Discrete, InputError, check_env, make
 from ratiosym.envs.adapters.generic import at_least_one, rows, split_options, stretch
 from ratiosym.envs.adapters.jaxmarl import generic
 from ratiosym.envs.adapters.jaxmarl.generic import jaxmarl_env
+from ratiosym.envs.adapters.jaxmarl.library import load
 from ratiosym.envs.adapters.jumanji.generic import jumanji_env
+from tests.example_runs import run_command
 
 # agents, observation, state, action, longest episode
 WORKING = {
@@ -67,10 +69,7 @@ def test_they_train_as_any_other(tmp_path):
     ],
 )
 def test_five_from_outside_train_from_the_command_line(name, tmp_path):
-    words = ["train", name, "--preset", "smoke", "--out", str(tmp_path / "run")]
-    result = subprocess.run(
-        [sys.executable, "-m", "ratiosym.cli", *words], capture_output=True, text=True
-    )
+    result = run_command("train", name, "--preset", "smoke", "--out", tmp_path / "run")
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "run" / "summary.json").exists()
 
@@ -178,6 +177,9 @@ def test_every_name_of_the_library_is_known():
     names = {line for line in result.stdout.split("\n") if line and " " not in line}
     ours = set(generic.ENVIRONMENTS) | set(generic.COMPETITIVE)
     assert {n for n in names if not n.startswith("JaxRobotarium")} == ours
+    for name, (module, kind) in generic.ENVIRONMENTS.items():
+        if not module.startswith("mabrax"):  # which needs brax
+            assert callable(load(f"jaxmarl:{name}", module, kind))
 
 
 # -------------------------------------------------------------------------------------------- parts

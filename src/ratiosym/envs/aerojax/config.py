@@ -152,7 +152,7 @@ class Config:
     start_jitter: float = 100.0  # m, in every direction
 
     # Opponents
-    skill: tuple[float, float] = (0.25, 0.75)  # uniform, one draw an opponent at reset
+    skill: tuple[float, float] = (0.25, 0.75)  # uniform, one draw per opponent at reset
     script: Script = Script()
 
     @property
@@ -166,7 +166,7 @@ class Config:
         return self.lock_delay + self.lock_ramp
 
 
-# Decision 43
+# Decision 43: the tasks are ``default``; ``easy`` and ``hard`` are for trying things out.
 PRESETS: dict[str, Config] = {
     "easy": replace(Config(), skill=(0.0, 0.4), weapon=Cone(36.0, 48.0, 1200.0)),
     "default": Config(),

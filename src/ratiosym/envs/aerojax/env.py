@@ -41,7 +41,7 @@ METRICS = (
 
 
 class Geometry(NamedTuple):
-    """Everything pairwise, computed once a step."""
+    """Everything pairwise, computed once per step."""
 
     body: Axes  # [N]
     across: Bearing  # [2, n, n]: either team's members to those of the other
@@ -209,7 +209,7 @@ class AeroJax:
         alive = state.is_alive
         controls = Controls(action[:, 0], action[:, 1], 0.5 * (action[:, 2] + 1))
         flown = fly(self.config, self._frame(), state.flight, controls)
-        flight = jax.tree.map(lambda new, old: _keep(alive, new, old), flown, state.flight)
+        flight = jax.tree.map(lambda new, old: _select(alive, new, old), flown, state.flight)
         before, after = Vec.of(state.flight.position), Vec.of(flight.position)
         crashed, left = leaves(self.config, after)
         fate = jnp.where(alive & left, LEFT, state.fate)
@@ -335,7 +335,7 @@ def _by_team(vec: Vec) -> Vec:
     return Vec(*(part.reshape(2, -1) for part in (vec.x, vec.y, vec.z)))
 
 
-def _keep(alive: Bool[Array, "N"], new: Array, old: Array) -> Array:
+def _select(alive: Bool[Array, "N"], new: Array, old: Array) -> Array:
     return jnp.where(alive.reshape(alive.shape + (1,) * (new.ndim - 1)), new, old)
 
 

@@ -101,7 +101,7 @@ def see(
 def critic(
     config: Config, state: AeroState, body: Axes, kinds: Float[Array, "N"]
 ) -> Float[Array, "S"]:
-    """Everything: 19 numbers an aircraft in fixed order, the time, the shares alive."""
+    """Everything: 19 numbers per aircraft in fixed order, the time, the shares alive."""
     n = state.skill.shape[0]
     flight, alive = state.flight, state.is_alive
     position = flight.position / jnp.array([[config.radius, config.radius, config.ceiling]])

@@ -58,8 +58,11 @@ def decide(
     skill: Each,
     noise: Float[Array, "n 3"],
 ) -> Float[Array, "n 3"]:
-    """Actions of one team. ``alive`` is of (own, foes); ``noise`` is uniform in (-1, 1). Decision
-    47.
+    """Actions of one team. ``alive`` is of (own, foes); ``noise`` is uniform in (-1, 1).
+
+    Decision 47: whatever a pilot wants is bounded to what it can recover from, then protected from
+    ground, ceiling and wall; avoiding a collision comes after the wall, since two that turned away
+    from it side by side met.
     """
     script = config.script
     velocity = Vec.of(own.velocity)

@@ -93,8 +93,8 @@ def paxmen(
 
 @dataclass(frozen=True)
 class PaxMen:
-    """Agents leave a hub by as many corridors and eat the dots in the rooms at their ends, three a
-    room.
+    """Agents leave a hub by as many corridors and eat the dots in the rooms at their ends, three
+    per room.
 
     When the last dot of all is eaten, all are laid out anew: a team that sends one agent to every
     room earns far more than one that leaves a single room out. N agents, N arms, C free cells.
@@ -186,7 +186,7 @@ class PaxMen:
             time=state.time + 1,
             tally=self._count(state, agents, is_left, num_dots, num_eaters),
         )
-        # Decision 36
+        # With the additive penalty those who ate pay too (Decision 36).
         num_paying = self.num_agents - (0 if self.additive_penalty else num_eaters)
         step = Step(
             observation=self._observe(after),
@@ -244,7 +244,8 @@ class PaxMen:
         num_eaters: Int[Array, ""],
     ) -> Tally:
         """The tally after a step; ``is_left`` before new dots come."""
-        # Decisions 32, 33: what counts as alone, cleared, first.
+        # Decisions 32, 33: an arm is a corridor with its room, and an agent in the hub is neither
+        # alone nor sharing; a room counts as cleared once, whenever its three dots are eaten.
         tally, is_over = before.tally, ~is_left.any()
         rooms = self._lookup("room_starts")[before.layout][None]  # [1, N]
         corridors = self._lookup("corridor_starts")[before.layout][None]

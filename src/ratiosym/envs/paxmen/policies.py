@@ -48,7 +48,7 @@ FAR = 10_000  # farther than any cell
 
 
 def scripted_teams(layouts: tuple[Layout, ...]) -> dict[str, Team]:
-    """Weakest first. Decision 34: how rooms are given to agents, and what each team sees."""
+    """Weakest first. Rooms take the nearest free agent, longest corridor first (Decision 34)."""
     num_agents = len(layouts[0].arms)
     all_play, all_but_one = (
         partial(_roles, layouts, num_agents),
@@ -63,8 +63,8 @@ def scripted_teams(layouts: tuple[Layout, ...]) -> dict[str, Team]:
             "one agent idle, the nearest room never visited", all_but_one, knows_all
         ),
         "one_idle": Team("one agent idle, the others empty its room too", all_but_one, helps_out),
-        "local": Team("one agent a room, sees its 5x5 window", all_play, looks_around),
-        "oracle": Team("one agent a room, sees everything", all_play, knows_all),
+        "local": Team("one agent per room, sees its 5x5 window", all_play, looks_around),
+        "oracle": Team("one agent per room, sees everything", all_play, knows_all),
     }
 
 

@@ -50,7 +50,7 @@ ENVIRONMENTS = {
     "hopper_3x1": ("mabrax.mabrax_env", "Hopper"),
     "humanoid_9|8": ("mabrax.mabrax_env", "Humanoid"),
     "walker2d_2x3": ("mabrax.mabrax_env", "Walker2d"),
-    "hanabi": ("hanabi.hanabi", "Hanabi"),
+    "hanabi": ("hanabi.hanabi", "HanabiEnv"),
     "overcooked": ("overcooked.overcooked", "Overcooked"),
     "overcooked_v2": ("overcooked_v2.overcooked", "OvercookedV2"),
     "coin_game": ("coin_game.coin_game", "CoinGame"),

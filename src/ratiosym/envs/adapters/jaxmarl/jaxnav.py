@@ -57,10 +57,10 @@ def jaxnav(size: int, num_agents: int, affine_actions: bool = False) -> "JaxNav"
 
 
 def _with_own_lidar(library_class: Any) -> Any:
-    """The library's class with our LiDAR for its own. It senses once a step, for observation and
+    """The library's class with our LiDAR for its own. It senses once per step, for observation and
     reward alike.
     """
-    return type("WithOwnLidar", (library_class,), {"_lidar_sense": sense})  # Decision 29
+    return type("WithOwnLidar", (library_class,), {"_lidar_sense": sense})
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ class JaxNav:
     minus 0.5), its bearing over pi, and a constant 0. State ``[(size - 2)^2 + 7 A + 1]``: the inner
     cells (1 a wall), then positions, headings, goals, velocities and time, scaled. Action ``[A,
     2]``: the linear velocity, clipped to [0, 1] m/s, and the angular one, clipped to [-0.6, 0.6]
-    rad/s; each changes by at most 0.1 a step. With ``affine_actions`` [-1, 1] is stretched over
+    rad/s; each changes by at most 0.1 per step. With ``affine_actions`` [-1, 1] is stretched over
     these ranges. Reward: half one's own and half the team's mean of: 0.25 for each metre nearer to
-    the goal, 4 for reaching it, -4 for a collision, -0.01 a step until either, -0.1 where a reading
-    is 0.4 m or less. End: every robot has reached its goal or collided (terminated), or the clock
-    (truncated, at step 500). Robots that collided stand still and are not active; those at their
-    goal drive on. Metrics, shares of the robots: ``success`` (reached the goal), ``collision``,
-    ``timeout`` (neither, yet).
+    the goal, 4 for reaching it, -4 for a collision, -0.01 per step until either, -0.1 where a
+    reading is 0.4 m or less. End: every robot has reached its goal or collided (terminated), or the
+    clock (truncated, at step 500). Robots that collided stand still and are not active; those at
+    their goal drive on. Metrics, shares of the robots: ``success`` (reached the goal),
+    ``collision``, ``timeout`` (neither, yet).
     """
 
     name: str

@@ -28,7 +28,7 @@ class SmaxState(NamedTuple):
     """The library's state, what the scripted enemies remember, and what they see.
 
     The library computes every unit's observation after a step and drops the enemies', to compute
-    them all anew before the next step. They are kept here instead (Decision 37).
+    them all anew before the next step. They are carried in the state instead (Decision 37).
     """
 
     world: Any
@@ -44,7 +44,7 @@ class Smax:
     Observation ``[A, 13 (A - 1) + 13 B + 10]``: each other unit within sight, allies first, 13
     numbers (health, relative position, last move, last attack, weapon cooldown, type), 0 where it
     is dead or out of sight; then oneself, 10 numbers (health, position, cooldown, type). All 0 for
-    the dead. State ``[12 (A + B)]``: the library's world state, 10 numbers a unit (positions
+    the dead. State ``[12 (A + B)]``: the library's world state, 10 numbers per unit (positions
     unscaled), teams and types. Action: north, east, south, west, stop, or attack enemy ``i`` (``5 +
     i``), legal within range; the dead stop. Reward, shared: the share of all enemies' health lost
     in the step, and 1 for a win: at most 2 in an episode. End: a team is dead (terminated), or the

@@ -55,7 +55,7 @@ class Connector:
             from jumanji.environments.routing.connector.env import Connector as Library
             from jumanji.environments.routing.connector.generator import LegacyRandomWalkGenerator
 
-            # Decision 21: the boards of Connector-v2
+            # Decision 21: the boards of Connector-v2, as in the paper; v3 draws others
             generator = LegacyRandomWalkGenerator(self.size, self.num_agents)
             return Library(generator=generator, time_limit=self.size**2)
 
@@ -91,7 +91,7 @@ class Connector:
         terminated = ~observation.active.any()
         step = Step(
             observation=observation,
-            reward=jnp.full_like(timestep.reward, timestep.reward.sum()),  # Decision 22
+            reward=jnp.full_like(timestep.reward, timestep.reward.sum()),  # shared (Decision 22)
             terminated=terminated,
             truncated=~terminated & (state.step_count >= self.library.time_limit),
             metrics={"connected": state.agents.connected.mean(dtype=jnp.float32)},
@@ -121,7 +121,9 @@ def _observation(state: Any) -> Observation:
 
 
 def _views(state: Any) -> Float[Array, "A 54"]:
-    """What each agent sees. Decision 21."""
+    """What each agent observes: the vector form of the paper's code base, not the library's grid
+    (Decision 21).
+    """
     agents, num_cells = state.agents, state.grid.size
     own_target = 3 * agents.id[:, None] + 3
     cells = _windows(state)  # [A, 25]

@@ -88,7 +88,7 @@ class JumanjiTask:
             state_size=state.shape[0],
             action=Continuous(action.shape[1])
             if len(action.shape) == 2
-            else Discrete(int(_choices(action)[0])),
+            else Discrete(int(_choices(self.library)[0])),
             time_limit=self.time_limit,
             metrics=tuple(
                 sorted(name for name, fact in self._shapes[1].items() if fact.shape == ())
@@ -197,7 +197,7 @@ def _count_agents(task: str, library: Any) -> int:
             f"{type(action).__name__} of shape {shape}), and here a team of agents learns. "
             f"{FACTORY}"
         )
-    choices = np.unique(_choices(action)) if len(shape) == 1 else np.ones(1)
+    choices = np.unique(_choices(library)) if len(shape) == 1 else np.ones(1)
     if len(choices) > 1:
         raise InputError(
             f"Task '{task}' cannot be used: agents must have equal spaces, and theirs have "
@@ -206,11 +206,14 @@ def _count_agents(task: str, library: Any) -> int:
     return int(num_agents)
 
 
-def _choices(action: Any) -> np.ndarray:
-    """How many choices each agent has; a bounded whole number counts from 0."""
+def _choices(library: Any) -> np.ndarray:
+    """How many choices each agent has. The mask comes first: MultiCVRP's bound is one too high."""
+    action = library.action_spec
     if hasattr(action, "num_values"):
         return np.asarray(action.num_values)
-    return np.broadcast_to(np.asarray(action.maximum) + 1, action.shape)
+    mask = getattr(library.observation_spec, "action_mask", None)
+    num_choices = np.asarray(action.maximum) + 1 if mask is None else mask.shape[-1]
+    return np.broadcast_to(num_choices, action.shape)
 
 
 def _replace(world: Any, **changes: Any) -> Any:

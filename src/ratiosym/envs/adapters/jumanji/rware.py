@@ -108,7 +108,8 @@ class Rware:
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         """Take one step."""
         with jax.numpy_rank_promotion("allow"):
-            # Decision 24: new requests are drawn from this step's key
+            # New requests are drawn from this step's key (Decision 24): episodes that begin alike
+            # part ways.
             world, timestep = self.library.step(state.world.replace(key=key), action)
         num_deliveries = state.num_deliveries + timestep.reward
         collided = _collided(world)
@@ -148,7 +149,7 @@ def _collided(world: Any) -> Array:
     not give out.
 
     Agents move one after another and wipe the cell they leave, also where another has already
-    entered. Decision 25.
+    entered: that counts as a collision too (Decision 25).
     """
     position = world.agents.position
     numbers = world.grid[AGENTS_LAYER, position.x, position.y]

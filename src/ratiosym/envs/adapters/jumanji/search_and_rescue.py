@@ -28,7 +28,7 @@ def search_and_rescue(num_targets: int, num_agents: int) -> "SearchAndRescue":
 
 
 def _with_one_view(library_class: Any) -> Any:
-    """The library's class, whose views XLA computes once a step.
+    """The library's class, whose views XLA computes once per step.
 
     Left alone, the compiler takes parts of the step into each of the loops that use them and
     computes them again and again; a barrier before the views and one after them make the whole step
@@ -102,12 +102,13 @@ class SearchAndRescue:
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         """Take one step."""
         with jax.numpy_rank_promotion("allow"):
-            # Decision 24: the targets' drift is drawn from this step's key
+            # The targets' drift is drawn from this step's key (Decision 24): episodes that begin
+            # alike part ways.
             state, timestep = self.world.step(state.replace(key=key), action)
         terminated = state.targets.found.all()
         step = Step(
             observation=self._observation(timestep),
-            reward=jnp.full_like(timestep.reward, timestep.reward.sum()),  # Decision 23
+            reward=jnp.full_like(timestep.reward, timestep.reward.sum()),  # shared (Decision 23)
             terminated=terminated,
             truncated=~terminated & (state.step >= TIME_LIMIT),
             metrics={"found": state.targets.found.mean(dtype=jnp.float32)},
@@ -130,7 +131,7 @@ class SearchAndRescue:
         views = seen.searcher_views.reshape(num_agents, -1)  # [A, 3, 128] -> [A, 384]
         local = jnp.concatenate(
             [views, jnp.broadcast_to(shares, (num_agents, 2))], axis=1
-        )  # Decision 23
+        )  # time and what is left to find, beside the rays (Decision 23)
         return Observation(
             local=local,
             legal=jnp.ones((num_agents, 0), bool),
