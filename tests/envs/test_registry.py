@@ -21,6 +21,7 @@ from ratiosym.envs.registry import (
 )
 from ratiosym.envs.suites import SUITES, suite_of
 from tests.probes import Broken, Counter, Matching
+from tests.typechecking import unchecked
 
 # An environment of someone else's: imports ratiosym as any user would.
 FILE = """
@@ -90,7 +91,7 @@ def file(tmp_path):
 
 
 def message(function, *args):
-    with pytest.raises(InputError) as error:
+    with unchecked(), pytest.raises(InputError) as error:
         function(*args)
     return str(error.value)
 
@@ -189,13 +190,19 @@ def test_what_is_no_name(name):
     assert message(make, name).endswith("must be a task's name, such as 'mpe-spread-3ag'.")
 
 
-@pytest.mark.parametrize("name", ["", "a:b", "a/b", ".hidden", "a b", "x" * 101, None])
+@pytest.mark.parametrize(
+    "name",
+    ["", "a:b", "a/b", ".hidden", "a b", "x" * 101, None],
+)
 def test_names_that_cannot_be_registered(name):
     assert message(register_task, name, Counter).startswith("`name` is ")
 
 
-def test_factories_that_are_none(file):
+def test_what_is_no_function():
     assert "`factory` is 7; it must be a function" in message(register_task, "mine", 7)
+
+
+def test_factories_that_are_none(file):
     assert "missing a required argument: 'number'" in message(make, f"{file}:with_argument")
     assert "CONSTANT' is 7; it must be a function" in message(make, f"{file}:CONSTANT")
     assert message(make, f"{file}:make_none") == (

@@ -74,7 +74,7 @@ class DrawableEnv(Env, Protocol):
 MOST_STEPS = 1000  # that ``check_env`` plays unless told otherwise
 
 
-def check_env(env: Env, key: Key | None = None, num_steps: int | None = None) -> None:
+def check_env(env: Any, key: Key | None = None, num_steps: int | None = None) -> None:
     """Play ``num_steps`` random legal steps and raise ``InputError`` where the contract of ``Env``
     is broken.
 
@@ -91,7 +91,7 @@ def check_env(env: Env, key: Key | None = None, num_steps: int | None = None) ->
         _check_picture(env, key)
 
 
-def check_structure(env: Env) -> None:
+def check_structure(env: Any) -> None:
     """The part of ``check_env`` that needs no playing and no compilation: methods, sizes, classes,
     shapes and dtypes.
     """
@@ -108,7 +108,7 @@ def check_structure(env: Env) -> None:
     _check_types(env, jax.random.key(0))
 
 
-def _check_members(env: Env) -> None:
+def _check_members(env: Any) -> None:
     if isinstance(env, type):
         raise InputError(
             f"The environment is the class {env.__name__} itself; return an instance of it, as in "
@@ -123,7 +123,7 @@ def _check_members(env: Env) -> None:
         )
 
 
-def _check_spec(spec: EnvSpec) -> None:
+def _check_spec(spec: Any) -> None:
     if not isinstance(spec, EnvSpec):
         hint = " Is `spec` a method? Make it a property." if callable(spec) else ""
         raise InputError(f"spec is of type {type(spec).__name__}, expected EnvSpec.{hint}")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ratiosym.envs.aerojax.config import GRAVITY, Airframe, Config
 from ratiosym.envs.aerojax.vectors import Vec, cross, dot, norm, unit, where
@@ -168,7 +168,7 @@ def angles(flight: Flight) -> tuple[Scalar, Scalar, Scalar]:
 def fly(config: Config, frame: Airframe, flight: Flight, controls: Controls) -> Flight:
     """One decision: ``config.num_substeps`` substeps under the same controls."""
 
-    def body(index: int, flight: Flight) -> Flight:
+    def body(index: Int[Array, ""], flight: Flight) -> Flight:
         return substep(config, frame, flight, controls, config.substep)
 
     return jax.lax.fori_loop(0, config.num_substeps, body, flight)
@@ -258,7 +258,7 @@ def trim(config: Config, frame: Airframe, height: Scalar, speed: Scalar) -> tupl
     around = air(config, height, speed)
     weight = jnp.full_like(speed, 1.0) * (frame.mass * GRAVITY)
 
-    def body(index: int, guess: tuple[Scalar, Scalar]) -> tuple[Scalar, Scalar]:
+    def body(index: Int[Array, ""], guess: tuple[Scalar, Scalar]) -> tuple[Scalar, Scalar]:
         alpha = alpha_for(config, frame, weight, around.pressure, guess[1])
         drag = (
             around.pressure * frame.wing_area * drag_coefficient(config, frame, alpha, around.mach)

@@ -87,7 +87,7 @@ def decide(
     return _track(config, frame, own, me, wish, around)
 
 
-def _by_skill(pair: tuple[float, float], skill: Each) -> Each:
+def _by_skill(pair: tuple[float, float], skill: Float[Array, "*b"]) -> Float[Array, "*b"]:
     return pair[0] + pair[1] * skill
 
 

@@ -286,7 +286,7 @@ class PaxMen:
         }
 
 
-def _is_among(cells: Int[Array, "*b C"], things: Int[Array, "*b M"]) -> Bool[Array, "*b C"]:
+def _is_among(cells: Int[Array, "*b C"], things: Int[Array, "*#b M"]) -> Bool[Array, "*b C"]:
     """By comparison: faster than scattering the things on a grid and gathering them from it."""
     return (cells[..., :, None] == things[..., None, :]).any(-1)
 
