@@ -201,7 +201,7 @@ WRONG = {
     ),
     "no end": (
         change_step(terminated=lambda step: jnp.array(False)),
-        r"step 4 \(number 5 .*: the episode continues, expected an end: spec.time_limit is 5\. Count",
+        r"step 4 \(number 5 .*: the episode continues, expected an end: spec.time_limit is 5",
     ),
     "metrics list": (change_step(metrics=lambda step: [1.0]), r"metrics are of type list"),
     "metric dtype": (
