@@ -31,9 +31,11 @@ from ratiosym.experiments.study import (
     run_study,
     study_status,
 )
+from ratiosym.experiments.tuning import Search, tune
 from ratiosym.runs.files import read_json
 from tests.example_runs import (
     COMMAND,
+    ROOT,
     STEPS,
     TASK,
     TRACK,
@@ -570,3 +572,42 @@ def test_fewer_workers_get_more_cores(tmp_path):
     run_study(plan, tmp_path / "study", partial(LocalProcesses, num_workers=1))
     devices = read_json(tmp_path / "study" / plan.runs()[0].path / "config.json")["devices"]
     assert len(devices) == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.slow
+def test_workers_find_parts_of_your_own(tmp_path, monkeypatch):
+    """A task, an objective, a network and a tracker by reference, in processes that only have the
+    recorded names: runs of a study, and a search.
+    """
+    sizes = {"num_envs": 16, "rollout_length": 4, "hidden_size": 4, "num_eval_episodes": 2}
+    network = "examples/custom_network_lstm.py:lstm"
+    monkeypatch.chdir(ROOT)
+    plan = Plan.from_dict(
+        {
+            "name": "mine",
+            "algorithms": ["examples/custom_objective.py:LOG_QUADRATIC"],
+            "tasks": ["examples/custom_environment.py:make_env"],
+            "seeds": [0],
+            "preset": "smoke",
+            "options": {**sizes, "steps": 128, "num_evaluations": 1, "network": network},
+            "track": ["examples/custom_tracker.py:JsonLines"],
+        }
+    )
+    monkeypatch.chdir(tmp_path)
+    [status] = run_study(plan, tmp_path / "study", partial(LocalProcesses, 1)).runs
+    assert status.state == "done", status.error
+    place = tmp_path / "study" / status.run.path
+    assert place.parent.name == "log-quadratic"
+    assert place.parents[1].name.startswith("custom_environment-make_env-")
+    record = read_json(place / "config.json")["config"]
+    assert record["objective"] == f"{ROOT}/examples/custom_objective.py:LOG_QUADRATIC"
+    assert record["objective_parameters"] == {"width": 0.5}
+    assert record["shape"]["network"] == f"{ROOT}/{network}"
+    assert len((place / "evaluations.jsonl").read_text().splitlines()) == 2
+
+    config = plan.tuning_config(plan.algorithms[0], plan.tasks[0])
+    search = Search(config, 2, tmp_path / "search", (1000,), track=plan.track)
+    outcome = tune(search, partial(LocalProcesses, 2))
+    assert [row.state for row in outcome.rows] == ["complete"] * 2
+    assert all("width" in row.params for row in outcome.rows)
+    assert len(list(tmp_path.glob("search/trials/*/seed-1000/evaluations.jsonl"))) == 2
