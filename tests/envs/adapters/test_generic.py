@@ -29,7 +29,7 @@ WORKING = {
     "jaxmarl:coin_game?shared_rewards=True": (2, 36, 72, Discrete(5), 101),
     "jaxmarl:hanabi?time_limit=100": (2, 658, 1316, Discrete(21), 100),
     "jumanji:MMST-v0": (3, 1337, 1336, Discrete(36), 70),
-    "jumanji:MultiCVRP-v0": (2, 151, 302, Discrete(21), 100),
+    "jumanji:MultiCVRP-v0": (2, 159, 155, Discrete(21), 500),
 }
 QUICK = ("jaxmarl:switch_riddle", "jumanji:Cleaner-v0")
 EVERY = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in WORKING]
@@ -53,7 +53,7 @@ def test_ends_come_in_time(name, key):
 def test_they_train_as_any_other(tmp_path):
     (run,) = ratiosym.train("jaxmarl:switch_riddle", preset="smoke", out=tmp_path / "run")
     assert run.config.task == "jaxmarl:switch_riddle"
-    assert len(run.evaluations) == 3
+    assert run.evaluations["update"].tolist() == [0, 2, 4]
     assert ratiosym.evaluate(tmp_path / "run", num_episodes=8).returns.shape == (8,)
 
 
