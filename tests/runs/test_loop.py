@@ -26,6 +26,7 @@ from ratiosym.runs.directory import Run, run_directories
 from ratiosym.runs.episodes import play_baselines
 from ratiosym.runs.files import read_json
 from ratiosym.runs.loop import resume, start
+from ratiosym.runs.rows import describe
 from ratiosym.runs.tables import read_table
 from ratiosym.runs.trained import evaluate, load_policy
 from tests import example_runs as runs
@@ -707,9 +708,9 @@ def test_evaluate_plays_as_many_episodes_as_asked(whole, num_episodes):
 
 def test_evaluate_repeats_the_absolute_metric_and_depends_on_its_seed(whole):
     absolute = read_json(whole / "summary.json")["absolute_metric"]
-    assert loop.describe(evaluate(whole, 320)) == absolute
-    assert loop.describe(evaluate(whole, 320, seed=1)) != absolute
-    assert loop.describe(evaluate(whole, 320, "last")) != absolute
+    assert describe(evaluate(whole, 320)) == absolute
+    assert describe(evaluate(whole, 320, seed=1)) != absolute
+    assert describe(evaluate(whole, 320, "last")) != absolute
 
 
 def test_a_policy_plays_tasks_of_its_sizes():

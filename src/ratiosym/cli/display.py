@@ -152,7 +152,7 @@ def show_summaries(runs: "Sequence[Run]") -> None:
 
 def show_episodes(title: str, episodes: "Episodes") -> None:
     """The numbers of an evaluation."""
-    from ratiosym.runs.loop import describe
+    from ratiosym.runs.rows import describe
 
     table = Table(title=title, title_justify="left", show_header=False)
     for name, value in describe(episodes).items():
@@ -166,7 +166,7 @@ def show_baselines(
     task: str, played: "dict[str, tuple[Team, Episodes]]", references: dict[str, float]
 ) -> None:
     """Scripted teams side by side: returns, reference values, metrics."""
-    from ratiosym.runs.loop import describe
+    from ratiosym.runs.rows import describe
 
     rows = {name: describe(episodes) for name, (_, episodes) in played.items()}
     num_episodes = next(iter(rows.values()))["episodes"]

@@ -2,25 +2,21 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import jax
-import numpy as np
 
 from ratiosym.envs.protocol import Env
 from ratiosym.envs.registry import check_before_training, make, resolve_task
 from ratiosym.errors import InputError
 from ratiosym.learning.config import RunConfig
 from ratiosym.learning.devices import agree, enable_compilation_cache
-from ratiosym.learning.evaluate import Episodes
 from ratiosym.learning.learner import Learner, TrainState
-from ratiosym.learning.mesh import to_host
-from ratiosym.learning.train import Evaluated, Finished, Updated, make_learner, split_seeds
+from ratiosym.learning.train import Evaluated, Finished, Updated, make_learner
 from ratiosym.learning.train import train as learn
 from ratiosym.plain import read_record
 from ratiosym.runs import checkpoint, files, provenance
@@ -28,7 +24,6 @@ from ratiosym.runs.checkpoint import Checkpoint, CheckpointError
 from ratiosym.runs.directory import (
     CONFIG,
     SEEDS,
-    SUMMARY,
     Returns,
     Run,
     bring_to_checkpoint,
@@ -41,9 +36,10 @@ from ratiosym.runs.directory import (
     write_records,
 )
 from ratiosym.runs.environments import find_env
-from ratiosym.runs.tables import Row, restore_table
-from ratiosym.runs.trackers import MakeTracker, RunInfo, TrackerGroup, load_trackers
-from ratiosym.types import EnvSpec
+from ratiosym.runs.recorder import Recorder
+from ratiosym.runs.rows import evaluation_row
+from ratiosym.runs.tables import Row
+from ratiosym.runs.trackers import MakeTracker, load_trackers
 
 # Evaluations closer than this share a checkpoint; the last always has its own.
 CHECKPOINT_SECONDS = 20.0
@@ -277,7 +273,8 @@ def train_and_record(
     update = resumed_at or 0
     past = [run.returns.last for run in runs if run.returns]
     on_progress(Progress(config, seeds, update, evaluations=past or None))
-    with Recorder(runs, learner.env.spec, resumed_at, trackers) as recorder:
+    recorder = Recorder(runs, learner.env.spec, resumed_at, trackers, CHECKPOINT_SECONDS)
+    with recorder:
         for event in learn(learner, config, seeds, state, update):
             if isinstance(event, Updated):
                 recorder.add_updates(event.rows)
@@ -291,157 +288,3 @@ def train_and_record(
             elif isinstance(event, Finished):
                 recorder.finish(event.episodes)
     return runs
-
-
-class Recorder:
-    """Writes what happens to runs: tables, trackers, checkpoints, summaries.
-
-    With several processes the first one writes, and the others only take part in gathering.
-    """
-
-    def __init__(
-        self,
-        runs: list[Run],
-        spec: EnvSpec,
-        resumed_at: int | None,
-        trackers: dict[str, MakeTracker],
-    ) -> None:
-        self.runs, self.spec = runs, spec
-        self.began = self.last_saved = monotonic()
-        self.written = runs if jax.process_index() == 0 else []
-        with self.reporting():
-            self.tables = [run.open_tables() for run in self.written]
-        self.trackers = [
-            TrackerGroup(trackers, RunInfo(run.directory, run.config, resumed_at))
-            for run in self.written
-        ]
-
-    def __enter__(self) -> "Recorder":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for tables in self.tables:
-            for table in tables.values():
-                table.close()
-        for run, group in zip(self.written, self.trackers, strict=True):
-            group.end(run.summary or None)
-
-    def reporting(self) -> AbstractContextManager[None]:
-        """A full disk and the like in one sentence."""
-        first = self.runs[0].directory
-        out = first if len(self.runs) == 1 else first.parent
-        return files.reporting_write_errors(
-            out,
-            f"The run has stopped; what it wrote before is kept. When the cause is gone, resume "
-            f"it: ratiosym train --resume '{out}'",
-        )
-
-    def add_updates(self, rows: list[Row]) -> None:
-        """An update of every seed."""
-        self.append("training", rows)
-
-    def add_evaluations(self, rows: list[Row]) -> None:
-        """An evaluation of every seed."""
-        for run, row in zip(self.runs, rows, strict=True):
-            run.note_evaluation(row)
-        self.append("evaluations", rows)
-
-    def append(self, table: str, rows: list[Row]) -> None:
-        """A row for every seed, to its table and its trackers."""
-        if not self.written:
-            return
-        with self.reporting():
-            for tables, row in zip(self.tables, rows, strict=True):
-                tables[table].append(row)
-        for group, row in zip(self.trackers, rows, strict=True):
-            group.log(table.removesuffix("s"), row)
-
-    def is_checkpoint_due(self, update: int) -> bool:
-        """At the first and the last evaluation, and at others that are far enough apart in time."""
-        if update in (0, self.runs[0].config.num_updates):
-            return True
-        # Clocks differ: the first process says when, for a state is gathered from all of them.
-        return agree(monotonic() - self.last_saved >= CHECKPOINT_SECONDS)
-
-    def save(self, update: int, state: TrainState) -> None:
-        """A checkpoint for each seed, after the rows that belong to it."""
-        plain = jax.tree.map(lambda x: jax.random.key_data(x) if checkpoint.is_key(x) else x, state)
-        states = split_seeds(to_host(plain), len(self.runs))
-        with self.reporting():
-            for run, tables, one in zip(self.written, self.tables, states, strict=False):
-                extents = {name: dataclasses.asdict(table.sync()) for name, table in tables.items()}
-                checkpoint.save(run.checkpoints, one, self.meta(run, update, extents))
-        self.last_saved = monotonic()
-
-    def meta(self, run: Run, update: int, extents: dict[str, dict[str, Any]]) -> checkpoint.Meta:
-        """What a checkpoint says of itself."""
-        return checkpoint.Meta(
-            update=update,
-            config=run.config.to_dict(),
-            spec=self.spec.to_dict(),
-            versions=provenance.versions(),
-            returns=dataclasses.asdict(run.returns) if run.returns else {},
-            tables=extents,
-        )
-
-    def finish(self, episodes: list[Episodes]) -> None:
-        """Summaries, beside tables that are whole even if somebody has removed them meanwhile."""
-        seconds = monotonic() - self.began
-        with self.reporting():
-            for run, tables in zip(self.written, self.tables, strict=True):
-                for name, table in tables.items():
-                    restore_table(*run.table_files(name), table.sync())
-        for run, absolute in zip(self.runs, episodes, strict=True):
-            with self.reporting():
-                speed = float(np.median(run.training["steps_per_second"])) if self.written else 0.0
-                run.summary = summarise(run, absolute, from_first_process(speed), seconds)
-                if self.written:
-                    files.write_json(run.directory / SUMMARY, run.summary)
-
-
-def from_first_process(value: float) -> float:
-    """A number of the first process, on every process."""
-    if jax.process_count() == 1:
-        return value
-    from jax.experimental import multihost_utils
-
-    return float(multihost_utils.broadcast_one_to_all(np.float32(value)))
-
-
-def evaluation_row(config: RunConfig, update: int, episodes: Episodes) -> Row:
-    """One row of ``evaluations.csv``."""
-    return {"update": update, "steps": update * config.shape.steps_per_update, **describe(episodes)}
-
-
-def describe(episodes: Episodes) -> Row:
-    """Episodes as numbers: mean, spread, length, and the mean of each metric."""
-    returns = np.asarray(episodes.returns, np.float64)
-    return {
-        "episodes": len(returns),
-        "mean_return": float(returns.mean()),
-        "std_return": float(returns.std(ddof=1)) if len(returns) > 1 else float("nan"),
-        "min_return": float(returns.min()),
-        "max_return": float(returns.max()),
-        "mean_length": float(np.mean(episodes.lengths)),
-        **{name: float(np.mean(values)) for name, values in sorted(episodes.metrics.items())},
-    }
-
-
-def summarise(run: Run, episodes: Episodes, speed: float, seconds: float) -> dict[str, Any]:
-    """What came out of a run."""
-    assert run.returns is not None  # a run begins with an evaluation
-    config, returns = run.config, run.returns
-    return {
-        "task": config.task,
-        "objective": config.objective,
-        "seed": config.seed,
-        "steps": config.num_updates * config.shape.steps_per_update,
-        "updates": config.num_updates,
-        "first_return": returns.first["mean_return"],
-        "final_return": returns.last["mean_return"],
-        "best_return": returns.best["mean_return"],
-        "best_update": returns.best["update"],
-        "absolute_metric": describe(episodes),
-        "median_steps_per_second": speed,
-        "seconds_since_start_or_resume": round(seconds, 1),
-    }

@@ -13,7 +13,7 @@ from ratiosym.learning.train import Evaluated, NonFiniteLoss, make_learner
 from ratiosym.learning.train import train as learn
 from ratiosym.runs import files, tables
 from ratiosym.runs.directory import write_failure
-from ratiosym.runs.loop import evaluation_row
+from ratiosym.runs.rows import evaluation_row
 from ratiosym.runs.tables import Row
 from ratiosym.runs.trackers import RunInfo, TrackerGroup, load_trackers
 
