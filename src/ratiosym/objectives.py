@@ -11,8 +11,8 @@ geometry alone (the paper's ablation-fairness rule). Surrogates are functions of
 u = log r = log π_θ − log π_old (Eq. 1). They are to be maximised and give one value per sample: the
 mean and the sign are the learner's.
 
-Everything here is elementwise and written against the array API, so the same code takes JAX and
-NumPy arrays and returns the same kind. Importing this module does not import JAX.
+Everything here is elementwise and written against the array API, so the same code takes JAX,
+NumPy and PyTorch arrays and returns the same kind. Importing this module does not import JAX.
 """
 
 import difflib
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace, is_jax_array
+from array_api_compat import array_namespace, is_jax_array, is_torch_array
 from jaxtyping import Bool, Float
 
 from ratiosym.errors import InputError
@@ -48,7 +48,7 @@ def psi_maspo(log_ratio: Float[Array, "*b"]) -> Float[Array, "*b"]:
 
     Not with ``expm1``, whose derivative is formed as expm1(u) + 1: at u = −40 that is 0, not e⁻⁴⁰.
     """
-    xp = array_namespace(log_ratio)
+    xp = _namespace(log_ratio=log_ratio)
     return xp.square(xp.exp(log_ratio) - 1.0)
 
 
@@ -59,13 +59,13 @@ def psi_mars(log_ratio: Float[Array, "*b"]) -> Float[Array, "*b"]:
     (2 sinh(u/2))², the same number: nothing cancels near r = 1, and 1/r is never formed from an r
     that float32 has already rounded to zero.
     """
-    xp = array_namespace(log_ratio)
+    xp = _namespace(log_ratio=log_ratio)
     return xp.square(2.0 * xp.sinh(0.5 * log_ratio))
 
 
 def target_ratio(advantage: Float[Array, "*b"], bounds: Bounds) -> Float[Array, "*b"]:
     """The ratio a sample is steered to: B_upper if Â ≥ 0, else B_lower  (Eq. 40)."""
-    xp = array_namespace(advantage)
+    xp = _namespace(advantage=advantage)
     lower, upper = _like(xp, advantage, bounds)
     return xp.where(advantage >= 0, upper, lower)
 
@@ -82,7 +82,7 @@ def clipped(
 
     The paper's interval is [1 − ε, 1 + ε], or [1 − ε_lower, 1 + ε_upper] for asymmetric MAPPO.
     """
-    xp = array_namespace(log_ratio, advantage)
+    xp = _namespace(log_ratio=log_ratio, advantage=advantage)
     r = xp.exp(_zero_without_advantage(log_ratio, advantage))
     lower, upper = _like(xp, r, bounds)
     return xp.minimum(r * advantage, xp.clip(r, lower, upper) * advantage)
@@ -97,7 +97,7 @@ def quadratic(
 
     With r_target = 1 + sign(Â) ε the weight is |Â| / 2ε, as Eq. 3 writes it.
     """
-    xp = array_namespace(log_ratio, advantage)
+    xp = _namespace(log_ratio=log_ratio, advantage=advantage)
     u = _zero_without_advantage(log_ratio, advantage)
     weight = advantage / (2.0 * (target_ratio(advantage, bounds) - 1.0))
     return xp.exp(u) * advantage - weight * psi_maspo(u)
@@ -113,7 +113,7 @@ def barrier(
     α > 0 for either sign of Â ≠ 0. The gradient in u is r Â − α (r − 1/r): it grows like α/r as
     r → 0 (Proposition 3.1) and is zero at the target alone (Proposition 3.2).
     """
-    xp = array_namespace(log_ratio, advantage)
+    xp = _namespace(log_ratio=log_ratio, advantage=advantage)
     u = _zero_without_advantage(log_ratio, advantage)
     alpha = advantage / (1.0 - target_ratio(advantage, bounds) ** -2)
     return xp.exp(u) * advantage - alpha * psi_mars(u)
@@ -127,13 +127,37 @@ def _zero_without_advantage(
     Multiplying by Â = 0 alone would not do: at a far log-ratio it makes 0 · ∞, in the value or the
     gradient. So a sample is left out by giving it Â = 0, whatever its log-ratio.
     """
-    xp = array_namespace(log_ratio, advantage)
+    xp = _namespace(log_ratio=log_ratio, advantage=advantage)
     return xp.where(advantage == 0, xp.zeros_like(log_ratio), log_ratio)
 
 
 def _like(xp: Any, array: Array, bounds: Bounds) -> Bounds:
-    """The bounds as scalars of an array's library and precision."""
-    return Bounds(*(xp.asarray(bound, dtype=array.dtype) for bound in bounds))
+    """The bounds as scalars of an array's library, precision and device."""
+    place = {"device": array.device} if is_torch_array(array) else {}
+    return Bounds(*(xp.asarray(bound, dtype=array.dtype, **place) for bound in bounds))
+
+
+def _namespace(**arrays: Array) -> Any:
+    """The array library of the arguments, which must be one, with floating-point numbers of one
+    shape.
+    """
+    try:
+        xp = array_namespace(*arrays.values())
+    except TypeError:
+        kinds = ", ".join(f"`{name}` is of type {_type_name(x)}" for name, x in arrays.items())
+        raise InputError(f"{kinds}; they must be arrays of one library.") from None
+    for name, array in arrays.items():
+        if not xp.isdtype(array.dtype, "real floating"):
+            raise InputError(f"`{name}` has the dtype {array.dtype}; it must be floating-point.")
+    shapes = {name: tuple(x.shape) for name, x in arrays.items()}
+    if len(set(shapes.values())) > 1:
+        described = ", ".join(f"`{name}` has the shape {shape}" for name, shape in shapes.items())
+        raise InputError(f"{described}; they must be equal: one advantage for each ratio.")
+    return xp
+
+
+def _type_name(thing: Any) -> str:
+    return f"{type(thing).__module__.partition('.')[0]}.{type(thing).__name__}"
 
 
 # ---------------------------------------------------------------------------- the two target ratios
@@ -363,15 +387,18 @@ def ratio_diagnostics(
     Samples of weight 0 count in nothing; with none left, the ratios read 1 and the rest 0.
     Quantiles interpolate linearly between samples.
     """
-    xp = array_namespace(log_ratio, advantage)
-    largest = xp.asarray(_LARGEST, dtype=log_ratio.dtype)
+    xp = _namespace(log_ratio=log_ratio, advantage=advantage)
+    largest = xp.full_like(log_ratio, _LARGEST)
     u = xp.reshape(xp.minimum(_without_gradient(log_ratio), largest), (-1,))  # [N]
-    counts = xp.ones(u.shape, dtype=xp.bool) if weight is None else xp.reshape(weight, (-1,)) > 0
+    largest = xp.reshape(largest, (-1,))
+    counts = xp.ones_like(u, dtype=xp.bool) if weight is None else xp.reshape(weight, (-1,)) > 0
     num = xp.sum(xp.astype(counts, xp.int32))
 
     r = xp.exp(xp.sort(xp.where(counts, u, largest)))  # [N], those that count in front
     last = xp.maximum(num - 1, xp.zeros_like(num))
-    position = xp.asarray(QUANTILES, dtype=r.dtype) * xp.astype(last, r.dtype)  # [levels]
+    place = {"device": r.device} if is_torch_array(r) else {}
+    levels = xp.asarray(QUANTILES, dtype=r.dtype, **place)
+    position = levels * xp.astype(last, r.dtype)  # [levels]
     below = xp.astype(xp.floor(position), last.dtype)
     above = xp.minimum(below + 1, last)
     quantiles = r[below] + (position - xp.astype(below, r.dtype)) * (r[above] - r[below])
@@ -399,4 +426,4 @@ def _without_gradient(array: Array) -> Array:
         import jax
 
         return jax.lax.stop_gradient(array)
-    return array
+    return array.detach() if is_torch_array(array) else array
