@@ -1,6 +1,4 @@
-"""The seven objectives against the paper's formulas, rewritten here in float64 and in the ratio
-itself.
-"""
+"""The seven objectives against the paper's formulas (tests/paper.py), in JAX and NumPy."""
 
 import dataclasses
 import math
@@ -38,99 +36,22 @@ from ratiosym.objectives import (
     register_objective,
     target_ratio,
 )
+from tests.paper import (
+    CASES,
+    PAPER,
+    PAPER_GRADIENT,
+    SETTINGS,
+    case_id,
+    every_case,
+    grid,
+    paper_gradients,
+    paper_maspo,
+    paper_values,
+)
 
-# ------------------------------------------------------- the paper, for one ratio r and advantage A
-
-
-def paper_mars(r, A, B_lower, B_upper):
-    """Equations 11 and 12."""
-    r_target = B_upper if A >= 0 else B_lower
-    alpha = A / (1 - r_target ** (-2))
-    return r * A - alpha * (r + 1 / r - 2)
-
-
-def paper_mars_gradient(r, A, B_lower, B_upper):
-    """Equation 10, and the size of its terms."""
-    alpha = A / (1 - B_upper**-2) if A >= 0 else A / (1 - B_lower**-2)
-    return A - alpha * (1 - 1 / r**2), abs(A) + abs(alpha * (1 - 1 / r**2))
-
-
-def paper_mappo(r, A, lower, upper):
-    """Equation 2."""
-    return min(r * A, np.clip(r, lower, upper) * A)
-
-
-def paper_mappo_gradient(r, A, lower, upper):
-    """Equation 4, its |r − 1| < ε written as lower < r < upper for the asymmetric interval."""
-    gradient = A if lower < r < upper or np.sign(A) * (r - 1) < 0 else 0.0
-    return gradient, abs(A)
-
-
-def paper_maspo(r, A, epsilon):
-    """Equation 3."""
-    return r * A - abs(A) / (2 * epsilon) * (r - 1) ** 2
-
-
-def paper_maspo_asymmetric(r, A, epsilon_lower, epsilon_upper):
-    """Appendix, asymmetric MASPO."""
-    r_target = 1 + epsilon_upper if A >= 0 else 1 - epsilon_lower
-    return r * A - A / (2 * (r_target - 1)) * (r - 1) ** 2
-
-
-def paper_maspo_gradient(r, A, epsilon_lower, epsilon_upper):
-    epsilon = epsilon_upper if A >= 0 else epsilon_lower
-    return A - abs(A) / epsilon * (r - 1), abs(A) + abs(A / epsilon * (r - 1))
-
-
-PAPER = {
-    "mars": lambda r, A, b_lower, b_upper: paper_mars(r, A, b_lower, b_upper),
-    "mars-multiplicative": lambda r, A, b: paper_mars(r, A, 1 / b, b),
-    "mars-additive": lambda r, A, b: paper_mars(r, A, 1 - (b - 1), 1 + (b - 1)),
-    "mappo": lambda r, A, epsilon: paper_mappo(r, A, 1 - epsilon, 1 + epsilon),
-    "mappo-asymmetric": lambda r, A, epsilon_lower, epsilon_upper: paper_mappo(
-        r, A, 1 - epsilon_lower, 1 + epsilon_upper
-    ),
-    "maspo": lambda r, A, epsilon: paper_maspo(r, A, epsilon),
-    "maspo-asymmetric": lambda r, A, epsilon_lower, epsilon_upper: paper_maspo_asymmetric(
-        r, A, epsilon_lower, epsilon_upper
-    ),
-}
-PAPER_GRADIENT = {
-    "mars": lambda r, A, b_lower, b_upper: paper_mars_gradient(r, A, b_lower, b_upper),
-    "mars-multiplicative": lambda r, A, b: paper_mars_gradient(r, A, 1 / b, b),
-    "mars-additive": lambda r, A, b: paper_mars_gradient(r, A, 2 - b, b),
-    "mappo": lambda r, A, epsilon: paper_mappo_gradient(r, A, 1 - epsilon, 1 + epsilon),
-    "mappo-asymmetric": lambda r, A, epsilon_lower, epsilon_upper: paper_mappo_gradient(
-        r, A, 1 - epsilon_lower, 1 + epsilon_upper
-    ),
-    "maspo": lambda r, A, epsilon: paper_maspo_gradient(r, A, epsilon, epsilon),
-    "maspo-asymmetric": paper_maspo_gradient,
-}
-# The narrowest and the widest targets the paper searches, and one between.
-SETTINGS = {
-    "mars": [{"b_lower": a, "b_upper": b} for a, b in ((0.95, 1.05), (0.5, 1.2), (0.1, 10.0))],
-    "mars-multiplicative": [{"b": b} for b in (1.05, 1.2, 1.9)],
-    "mars-additive": [{"b": b} for b in (1.05, 1.2, 1.9)],
-    "mappo": [{"epsilon": e} for e in (0.05, 0.1, 0.2)],
-    "maspo": [{"epsilon": e} for e in (0.05, 0.1, 0.2)],
-} | {
-    name: [
-        {"epsilon_lower": a, "epsilon_upper": b} for a, b in ((0.05, 0.05), (0.5, 0.2), (0.9, 9.0))
-    ]
-    for name in ("mappo-asymmetric", "maspo-asymmetric")
-}
-CASES = [(name, parameters) for name in SETTINGS for parameters in SETTINGS[name]]
 SOFT_CASES = [
     (name, parameters) for name, parameters in CASES if OBJECTIVES[name].surrogate is not clipped
 ]
-
-
-def case_id(value):
-    return value if isinstance(value, str) else "-".join(str(v) for v in value.values())
-
-
-def every_case(cases):
-    return pytest.mark.parametrize(("name", "parameters"), cases, ids=case_id)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -145,11 +66,6 @@ def gradient_in_log_ratio(surrogate, log_ratio, advantage, bounds):
 
 
 diagnostics = jax.jit(ratio_diagnostics)
-
-
-def grid(log_ratios, advantages=(1.0, -1.0, 2.5, -0.3)):
-    u, A = np.meshgrid(np.asarray(log_ratios, np.float64), np.asarray(advantages, np.float64))
-    return u, A
 
 
 def test_there_are_seven_objectives():
@@ -167,7 +83,7 @@ def test_there_are_seven_objectives():
 def test_value_is_the_papers_formula(name, parameters):
     objective = OBJECTIVES[name]
     u, A = grid(np.linspace(-5, 5, 41))
-    expected = np.vectorize(lambda r, a: PAPER[name](r, a, **parameters))(np.exp(u), A)
+    expected = paper_values(name, u, A, parameters)
     bounds = objective.bounds(**parameters)
     with jax.enable_x64(True):
         exact = value_of(objective.surrogate, jnp.asarray(u), jnp.asarray(A), bounds)
@@ -185,15 +101,14 @@ def test_gradient_is_finite_and_the_papers_from_minus_40_to_40(name, parameters)
     objective = OBJECTIVES[name]
     u, A = grid(np.linspace(-40, 40, 161) + 1e-3)  # off the kinks of MAPPO
     u = u.astype(np.float32)
-    r = np.exp(u.astype(np.float64))
-    expected, size = np.vectorize(lambda r, a: PAPER_GRADIENT[name](r, a, **parameters))(r, A)
+    expected, size = paper_gradients(name, u.astype(np.float64), A, parameters)
     bounds = objective.bounds(**parameters)
     gradient = gradient_in_log_ratio(
         objective.surrogate, jnp.asarray(u), jnp.asarray(A, jnp.float32), bounds
     )
     assert np.isfinite(gradient).all()
-    error = np.abs(np.asarray(gradient, np.float64) - r * expected)
-    assert (error <= 2e-5 * r * size).all()
+    error = np.abs(np.asarray(gradient, np.float64) - expected)
+    assert (error <= 2e-5 * size).all()
 
 
 @every_case(SOFT_CASES)
@@ -428,7 +343,7 @@ def test_value_out_of_range_is_refused(name, parameters):
     message = rf"'{name}': `{wrong}` is .*; it must be a finite number above \d.* for example \d"
     with pytest.raises(InputError, match=message) as e:
         OBJECTIVES[name].bounds(**parameters)
-    assert f"{wrong} is {value!r};" in str(e.value)
+    assert f"`{wrong}` is {value!r};" in str(e.value)
     assert "\n" not in str(e.value)
 
 
@@ -536,7 +451,7 @@ def test_names_are_taken_once_and_defaults_are_checked(registry):
     with pytest.raises(InputError, match="got a function; it takes"):
         register_objective(linear)
     wrong = Parameter("epsilon", 1.3, 0, 1, (0.3,))
-    with pytest.raises(InputError, match=r"'far': epsilon is 1\.3"):
+    with pytest.raises(InputError, match=r"'far': `epsilon` is 1\.3"):
         register_objective(dataclasses.replace(OURS, name="far", parameters=(wrong,)))
     assert set(registry) == set(OBJECTIVES)
 
@@ -563,6 +478,58 @@ def test_numpy_arrays_give_numpy_arrays_and_the_same_numbers(name, dtype):
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5)
         assert one.dtype == dtype
+
+
+@every_case(CASES)
+def test_numpys_differences_are_the_papers_gradient(name, parameters):
+    """NumPy has no gradients of its own: central differences in float64 stand for them."""
+    u, A = grid(np.linspace(-40, 40, 161) + 1e-3)
+    surrogate, bounds = OBJECTIVES[name].surrogate, OBJECTIVES[name].bounds(**parameters)
+    h = 1e-5
+    found = (surrogate(u + h, A, bounds) - surrogate(u - h, A, bounds)) / (2 * h)
+    expected, size = paper_gradients(name, u, A, parameters)
+    # Beyond what the differences themselves lose: digits of the value, and h^2 of the slope.
+    lost = 1e-10 * np.abs(surrogate(u, A, bounds)) + 1e-10 * np.abs(A)
+    assert (np.abs(found - expected) <= 1e-6 * size + lost / h * 1e-3).all()
+
+
+U, ONES = np.zeros((4, 1)), np.ones((4, 1))
+WRONG_ARRAYS = {
+    "two libraries": (jnp.zeros(3), np.ones(3), "must be arrays of one library"),
+    "a list": ([0.1], np.ones(1), "must be arrays of one library"),
+    "a number": (np.zeros(3), 1.0, "must be arrays of one library"),
+    "integers": (U, ONES.astype(int), "`advantage` has the dtype int64; it must be floating-point"),
+    "shapes": (
+        U,
+        ONES[:, 0],
+        r"`log_ratio` has the shape \(4, 1\), `advantage` has the shape \(4,\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("surrogate", [clipped, quadratic, barrier, ratio_diagnostics])
+@pytest.mark.parametrize("case", WRONG_ARRAYS)
+def test_wrong_arrays_are_refused_in_one_sentence(surrogate, case):
+    log_ratio, advantage, message = WRONG_ARRAYS[case]
+    with pytest.raises(InputError, match=message) as error:
+        surrogate(log_ratio, advantage, Bounds(0.8, 1.2))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("surrogate", [clipped, quadratic, barrier, ratio_diagnostics])
+@pytest.mark.parametrize(
+    "bounds", [(1.2, 0.8), (0.8, 1.0), (0.0, 1.2), (1.1, 1.2), (0.8, math.inf)]
+)
+def test_bounds_on_the_wrong_side_of_one_are_refused(surrogate, bounds):
+    with pytest.raises(InputError, match="0 < lower < 1 < upper"):
+        surrogate(U, ONES, Bounds(*bounds))
+
+
+def test_weights_of_another_shape_or_library_are_refused():
+    with pytest.raises(InputError, match=r"`weight` has the shape \(4,\); they must be equal"):
+        ratio_diagnostics(U, ONES, Bounds(0.8, 1.2), ONES[:, 0])
+    with pytest.raises(InputError, match="must be arrays of one library"):
+        ratio_diagnostics(U, ONES, Bounds(0.8, 1.2), jnp.ones((4, 1)))
 
 
 def test_objectives_do_not_import_jax():

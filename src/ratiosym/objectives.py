@@ -17,12 +17,13 @@ NumPy and PyTorch arrays and returns the same kind. Importing this module does n
 
 import difflib
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace, is_jax_array, is_torch_array
+from array_api_compat import array_namespace, is_jax_array
 from jaxtyping import Bool, Float
 
 from ratiosym.errors import InputError
@@ -132,28 +133,50 @@ def _zero_without_advantage(
 
 
 def _like(xp: Any, array: Array, bounds: Bounds) -> Bounds:
-    """The bounds as scalars of an array's library, precision and device."""
-    place = {"device": array.device} if is_torch_array(array) else {}
-    return Bounds(*(xp.asarray(bound, dtype=array.dtype, **place) for bound in bounds))
+    """The bounds, checked, as scalars of an array's library, precision and device."""
+    place = {"device": array.device} if _is_tensor(array) else {}
+    return Bounds(*(xp.asarray(bound, dtype=array.dtype, **place) for bound in _checked(*bounds)))
+
+
+def _is_tensor(array: Array) -> bool:
+    """Whether an array is PyTorch's. Not array-api-compat's function, whose cache makes
+    torch.compile warn.
+    """
+    torch = sys.modules.get("torch")  # whoever made a tensor has imported it
+    return torch is not None and isinstance(array, torch.Tensor)
 
 
 def _namespace(**arrays: Array) -> Any:
     """The array library of the arguments, which must be one, with floating-point numbers of one
     shape.
     """
-    try:
-        xp = array_namespace(*arrays.values())
-    except TypeError:
-        kinds = ", ".join(f"`{name}` is of type {_type_name(x)}" for name, x in arrays.items())
-        raise InputError(f"{kinds}; they must be arrays of one library.") from None
+    xp = _library(**arrays)
     for name, array in arrays.items():
         if not xp.isdtype(array.dtype, "real floating"):
             raise InputError(f"`{name}` has the dtype {array.dtype}; it must be floating-point.")
+    _check_shapes(**arrays)
+    return xp
+
+
+def _library(**arrays: Array) -> Any:
+    if all(_is_tensor(array) for array in arrays.values()):
+        import array_api_compat.torch
+
+        return array_api_compat.torch
+    try:
+        if not all(hasattr(array, "dtype") for array in arrays.values()):
+            raise TypeError  # array_namespace passes over plain numbers
+        return array_namespace(*arrays.values())
+    except TypeError:
+        kinds = ", ".join(f"`{name}` is of type {_type_name(x)}" for name, x in arrays.items())
+        raise InputError(f"{kinds}; they must be arrays of one library.") from None
+
+
+def _check_shapes(**arrays: Array) -> None:
     shapes = {name: tuple(x.shape) for name, x in arrays.items()}
     if len(set(shapes.values())) > 1:
         described = ", ".join(f"`{name}` has the shape {shape}" for name, shape in shapes.items())
-        raise InputError(f"{described}; they must be equal: one advantage for each ratio.")
-    return xp
+        raise InputError(f"{described}; they must be equal: one of each per sample.")
 
 
 def _type_name(thing: Any) -> str:
@@ -388,6 +411,9 @@ def ratio_diagnostics(
     Quantiles interpolate linearly between samples.
     """
     xp = _namespace(log_ratio=log_ratio, advantage=advantage)
+    if weight is not None:
+        _library(log_ratio=log_ratio, weight=weight)
+        _check_shapes(log_ratio=log_ratio, weight=weight)
     largest = xp.full_like(log_ratio, _LARGEST)
     u = xp.reshape(xp.minimum(_without_gradient(log_ratio), largest), (-1,))  # [N]
     largest = xp.reshape(largest, (-1,))
@@ -396,7 +422,7 @@ def ratio_diagnostics(
 
     r = xp.exp(xp.sort(xp.where(counts, u, largest)))  # [N], those that count in front
     last = xp.maximum(num - 1, xp.zeros_like(num))
-    place = {"device": r.device} if is_torch_array(r) else {}
+    place = {"device": r.device} if _is_tensor(r) else {}
     levels = xp.asarray(QUANTILES, dtype=r.dtype, **place)
     position = levels * xp.astype(last, r.dtype)  # [levels]
     below = xp.astype(xp.floor(position), last.dtype)
@@ -414,7 +440,7 @@ def ratio_diagnostics(
 
     return RatioDiagnostics(
         minimum=xp.where(num > 0, r[0], one),
-        maximum=xp.where(num > 0, r[last], one),
+        maximum=xp.where(num > 0, r[xp.reshape(last, (1,))][0], one),
         quantiles=xp.where(num > 0, quantiles, one),
         beyond_target=mean(xp.astype(is_beyond, u.dtype)),
         approximate_kl=mean(xp.expm1(u) - u),
@@ -422,8 +448,10 @@ def ratio_diagnostics(
 
 
 def _without_gradient(array: Array) -> Array:
+    if _is_tensor(array):
+        return array.detach()
     if is_jax_array(array):
         import jax
 
         return jax.lax.stop_gradient(array)
-    return array.detach() if is_torch_array(array) else array
+    return array

@@ -1,0 +1,243 @@
+"""The seven objectives as a TorchRL loss, in place of its ``ClipPPOLoss``.
+
+    loss = RatioLoss(actor, critic, objective="mars", b_lower=0.5, b_upper=2.0)
+    losses = loss(batch)
+    (losses["loss_objective"] + losses["loss_critic"] + losses["loss_entropy"]).backward()
+
+Networks, tensordict keys, value estimators and outputs are those of TorchRL's PPO losses. Only the
+surrogate differs, and the output also says how far the ratios have moved.
+"""
+
+import inspect
+from typing import Any
+
+from ratiosym.errors import InputError, MissingLibraryError
+from ratiosym.objectives import (
+    OBJECTIVES,
+    QUANTILES,
+    Bounds,
+    Objective,
+    get_objective,
+    ratio_diagnostics,
+)
+
+try:
+    import torch
+    from tensordict import TensorDict, TensorDictBase, TensorDictParams, is_tensor_collection
+    from tensordict.nn import TensorDictModule, dispatch
+    from torchrl.objectives import PPOLoss
+except ModuleNotFoundError as error:
+    raise MissingLibraryError(
+        f"ratiosym.torch needs PyTorch and TorchRL ('{error.name}' is not installed). Install "
+        f"them: pip install 'ratiosym[torch]'. The functions in ratiosym.objectives take tensors "
+        f"without TorchRL."
+    ) from None
+
+_REDUCTIONS = {"mean": torch.mean, "sum": torch.sum, "none": lambda values: values}
+_QUANTILE_KEYS = tuple(f"ratio_q{round(100 * level):02d}" for level in QUANTILES)
+_NETWORKS = (
+    "actor_network_params",
+    "critic_network_params",
+    "target_actor_network_params",
+    "target_critic_network_params",
+)
+
+
+class RatioLoss(PPOLoss):
+    """A PPO loss with any of the seven surrogates, or one of your own, in place of the clipped one.
+
+    Args:
+        actor_network: The policy, as for ``ClipPPOLoss``.
+        critic_network: The critic, as for ``ClipPPOLoss``.
+        objective: A name from ``ratiosym.objectives.OBJECTIVES``, ``package.module:OBJECTIVE``, or
+            an ``Objective`` record. Its parameters are keyword arguments: ``b_lower`` and
+            ``b_upper`` for "mars", ``epsilon`` for "mappo". Those left out take their defaults.
+        clip_value: As for ``ClipPPOLoss``. True clips values at ``upper - 1``, which for "mappo" is
+            epsilon.
+        diagnostics: Whether the output holds the ratio diagnostics.
+        options: The remaining keyword arguments of ``ClipPPOLoss``.
+
+    The output holds all that ``ClipPPOLoss`` gives. ``clip_fraction`` is the share of ratios
+    outside the two targets, whatever the surrogate does with them, and ``kl_approx`` the mean of
+    −log r. Ratio diagnostics are added:
+
+    ``ratio_min``, ``ratio_max``, ``ratio_q01`` ... ``ratio_q99``
+        how far the ratios have moved;
+    ``beyond_target``
+        share of samples past their target in the improving direction;
+    ``ratio_kl``
+        mean of (r − 1) − log r, an estimate of the KL divergence that is never negative.
+
+    The targets are the buffers ``target_lower`` and ``target_upper``.
+    """
+
+    actor_network: TensorDictModule
+    critic_network: TensorDictModule
+    actor_network_params: TensorDictParams
+    critic_network_params: TensorDictParams
+    target_actor_network_params: TensorDictParams
+    target_critic_network_params: TensorDictParams
+
+    def __init__(
+        self,
+        actor_network: TensorDictModule | None = None,
+        critic_network: TensorDictModule | None = None,
+        *,
+        objective: str | Objective = "mars",
+        clip_value: bool | float | None = None,
+        diagnostics: bool = True,
+        **options: Any,
+    ) -> None:
+        chosen = get_objective(objective) if isinstance(objective, str) else objective
+        if not isinstance(chosen, Objective):
+            raise InputError(
+                f"`objective` is a {type(objective).__name__}; it must be a name "
+                f"({', '.join(OBJECTIVES)}) or a ratiosym.objectives.Objective."
+            )
+        parameters = _take_parameters(chosen, options)
+        bounds = chosen.bounds(**parameters)
+        if isinstance(clip_value, bool):
+            clip_value = bounds.upper - 1.0 if clip_value else None
+        super().__init__(actor_network, critic_network, clip_value=clip_value, **options)
+        self.objective = chosen
+        self.objective_parameters = chosen.resolve(parameters)
+        self.diagnostics = diagnostics
+        device = options.get("device") or next(self.parameters(), self.entropy_coeff).device
+        self.register_buffer("target_lower", torch.tensor(bounds.lower, device=device))
+        self.register_buffer("target_upper", torch.tensor(bounds.upper, device=device))
+
+    @property
+    def out_keys(self) -> list[str]:
+        """What a call with keyword arguments returns, in ``ClipPPOLoss``'s order."""
+        if self._out_keys is None:
+            self._out_keys = [
+                "loss_objective",
+                "clip_fraction",
+                *(["entropy", "loss_entropy"] if self.entropy_bonus else []),
+                *(["loss_critic"] if self._has_critic else []),
+                *(["value_clip_fraction"] if self.clip_value is not None else []),
+                "ESS",
+            ]
+        return self._out_keys
+
+    @out_keys.setter
+    def out_keys(self, keys: list[str]) -> None:
+        self._out_keys = keys
+
+    @dispatch
+    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """The losses of a batch, and what is logged beside them."""
+        tensordict = tensordict.clone(False)
+        advantage = self._advantage(tensordict)
+        samples = advantage.shape[:-1]
+        log_ratio, distribution, negative = self._log_weight(tensordict, adv_shape=samples)
+        bounds = Bounds(self.target_lower, self.target_upper)
+        losses = TensorDict(
+            {"loss_objective": -self.objective.surrogate(log_ratio, advantage, bounds)}
+        )
+        if self.entropy_bonus:
+            self._add_entropy(losses, self._get_entropy(distribution, adv_shape=samples))
+        if self._has_critic:
+            self._add_critic(losses, tensordict)
+        reduce = _REDUCTIONS[self.reduction]
+        for key in ("loss_objective", "loss_entropy", "loss_critic"):
+            if key in losses:
+                losses.set(key, reduce(losses.get(key)).squeeze(-1))
+        losses.set("kl_approx", negative.detach().mean())
+        losses.update(self._dispersion(log_ratio.detach(), bounds))
+        if self.diagnostics:
+            losses.update(_describe(log_ratio, advantage, bounds))
+        self._clear_weakrefs(tensordict, losses, *_NETWORKS)
+        return losses
+
+    def _advantage(self, tensordict: TensorDictBase) -> torch.Tensor:
+        """The advantage in the batch, or the value estimator's, standardised where asked for."""
+        key = self.tensor_keys.advantage
+        advantage = tensordict.get(key, None, as_padded_tensor=True)
+        if advantage is None:
+            if self.critic_network is None:
+                raise InputError(
+                    f"The batch has no {key!r}, and without `critic_network` it cannot be "
+                    f"estimated. Give one of the two."
+                )
+            self.value_estimator(
+                tensordict,
+                params=self._cached_critic_network_params_detached,
+                target_params=self.target_critic_network_params,
+            )
+            advantage = tensordict.get(key)
+        if self.normalize_advantage and advantage.numel() > 1:
+            advantage = _standardised(advantage, self.normalize_advantage_exclude_dims)
+        return advantage
+
+    def _add_entropy(self, losses: TensorDictBase, entropy: Any) -> None:
+        total = entropy
+        if is_tensor_collection(entropy):  # one per action head
+            losses.set("composite_entropy", entropy.detach())
+            total = entropy.sum(dim="feature", reduce=True)
+        losses.set("entropy", total.detach().mean())
+        losses.set("loss_entropy", self._weighted_loss_entropy(entropy))
+
+    def _add_critic(self, losses: TensorDictBase, tensordict: TensorDictBase) -> None:
+        loss, clip_fraction, explained_variance = self.loss_critic(tensordict)
+        losses.set("loss_critic", loss)
+        if clip_fraction is not None:
+            losses.set("value_clip_fraction", clip_fraction)
+        if explained_variance is not None:
+            losses.set("explained_variance", explained_variance)
+
+    def _dispersion(self, log_ratio: torch.Tensor, bounds: Bounds) -> dict[str, torch.Tensor]:
+        """ClipPPOLoss's two: the share of ratios outside the targets, and the effective sample
+        size (Σr)² / Σr² as a share of the batch.
+        """
+        is_outside = (log_ratio < bounds.lower.log()) | (log_ratio > bounds.upper.log())
+        u = log_ratio.squeeze()
+        size = (2 * u.logsumexp(0) - (2 * u).logsumexp(0)).exp()
+        return {
+            "clip_fraction": is_outside.to(log_ratio.dtype).mean(),
+            "ESS": _REDUCTIONS[self.reduction](size) / log_ratio.shape[0],
+        }
+
+
+def _describe(
+    log_ratio: torch.Tensor, advantage: torch.Tensor, bounds: Bounds
+) -> dict[str, torch.Tensor]:
+    found = ratio_diagnostics(log_ratio, advantage, bounds)
+    return {
+        "ratio_min": found.minimum,
+        "ratio_max": found.maximum,
+        **dict(zip(_QUANTILE_KEYS, found.quantiles.unbind(), strict=True)),
+        "beyond_target": found.beyond_target,
+        "ratio_kl": found.approximate_kl,
+    }
+
+
+def _standardised(advantage: torch.Tensor, exclude: tuple[int, ...]) -> torch.Tensor:
+    """Mean 0 and standard deviation 1 over all dimensions but those excluded."""
+    excluded = {dim % advantage.ndim for dim in exclude}
+    dims = tuple(dim for dim in range(advantage.ndim) if dim not in excluded)
+    mean = advantage.mean(dims, keepdim=True)
+    deviation = advantage.std(dims, keepdim=True)
+    return (advantage - mean) / deviation.clamp_min(torch.finfo(torch.float).resolution)
+
+
+# TorchRL's losses take any keyword and drop those they do not know; a misspelt target would go
+# unnoticed.
+_OPTIONS = frozenset(
+    name
+    for name, parameter in inspect.signature(PPOLoss.__init__).parameters.items()
+    if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+)
+
+
+def _take_parameters(objective: Objective, options: dict[str, Any]) -> dict[str, float]:
+    """The objective's parameters, taken out of the keyword arguments; unknown ones are refused."""
+    own = objective.defaults
+    for name in options:
+        if name not in own and name not in _OPTIONS:
+            takes = ", ".join(f"`{p.name}` ({p.default:g})" for p in objective.parameters)
+            raise InputError(
+                f"RatioLoss takes no `{name}`. Objective '{objective.name}' takes {takes}; all "
+                f"else is as for TorchRL's ClipPPOLoss, without `clip_epsilon`."
+            )
+    return {name: options.pop(name) for name in own if name in options}
