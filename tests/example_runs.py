@@ -66,7 +66,7 @@ def _run(words, env=None, **options):
         words,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,  # of a hang, not of a busy machine
         env=environment(**(env or {})),
         **options,
     )

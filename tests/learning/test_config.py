@@ -41,6 +41,7 @@ def test_there_are_ten_sizes():
     assert sum(f.type is int for f in dataclasses.fields(RunShape)) == 10
 
 
+@pytest.mark.unchecked
 def test_choices_are_named():
     refused(RunShape(network="gruu"), "network 'gruu'", "Closest: 'gru'", "feedforward", "module:")
     refused(RunShape(time_limit="stop"), "`time_limit`", "'stop'", "end, bootstrap")
