@@ -246,8 +246,8 @@ WRONG = {
     "hosts": (
         (*SMOKE, "--num-processes", 2),
         (
-            "Several hosts need all three of --coordinator HOST:PORT, --num-processes N and "
-            "--process-id I",
+            "Several hosts need all three of --coordinator (HOST:PORT), --num-processes (N) and "
+            "--process-id",
         ),
     ),
     "evaluation of nothing": (
@@ -293,7 +293,7 @@ def test_a_directory_that_holds_a_run_is_left_alone(ask, whole):
     before = contents(whole)
     message = ask(*SMOKE, "--out", whole, code=2)
     assert message == (
-        f"ratiosym: '{whole}' already holds a run. Go on with it: ratiosym train --resume "
+        f"ratiosym: '{whole}' already holds a run. Resume it: ratiosym train --resume "
         f"'{whole}'. "
         f"Or choose another --out; nothing was changed.\n"
     )
@@ -330,7 +330,7 @@ def test_a_loss_that_is_not_finite(ask, here, monkeypatch):
     assert message.endswith("The last good checkpoint is in 'run'.\n")
     assert message.count("\n") == 1
     assert checkpoint.updates(here / "run" / "checkpoint") == [1, 2]
-    assert checkpoint.load(here / "run" / "checkpoint").meta["update"] == 2
+    assert checkpoint.load(here / "run" / "checkpoint").meta.update == 2
 
 
 def test_a_learning_rate_that_is_far_too_large(ask, here):
@@ -339,7 +339,7 @@ def test_a_learning_rate_that_is_far_too_large(ask, here):
         r"ratiosym: The loss of seed 0 is not a finite number after update \d\. Lower the learning",
         message,
     )
-    assert checkpoint.load(here / "run" / "checkpoint").meta["update"] == 0
+    assert checkpoint.load(here / "run" / "checkpoint").meta.update == 0
 
 
 # -------------------------------------------------------------------------------------------- train
@@ -384,7 +384,7 @@ def test_train_without_a_directory(ask, here):
 def test_train_seeds_side_by_side(ask, here):
     text = ask(*SMOKE, "--num-seeds", 2, "--seed", 5, "--out", "run")
     assert f"{TASK} mars x2  512 of 512 steps" in text
-    assert sorted(p.name for p in (here / "run").iterdir()) == ["seed-5", "seed-6"]
+    assert sorted(p.name for p in (here / "run").iterdir()) == ["seed-5", "seed-6", "seeds.json"]
     for seed in (5, 6):
         assert read_json(here / "run" / f"seed-{seed}" / "summary.json")["seed"] == seed
         assert f"Directory: run/seed-{seed}" in text
