@@ -86,8 +86,8 @@ def paxmen(
         )
     name = f"paxmen-{num_agents}a" + ("-heldout" if held_out else "")
     layouts = (HELD_OUT if held_out else LAYOUTS)[num_agents]
-    known = REFERENCE_RETURNS[num_agents]
-    score_range = (known["random"], known["oracle"])
+    measured = REFERENCE_RETURNS[num_agents]
+    score_range = (measured["random"], measured["oracle"])
     return PaxMen(name, layouts, TIME_LIMITS[num_agents], score_range, mask_walls, additive_penalty)
 
 
@@ -147,9 +147,9 @@ class PaxMen:
 
     @property
     def references(self) -> dict[str, float]:
-        """Mean returns that teams are known to reach; none for other maps or another reward."""
-        is_known = self == paxmen(self.num_agents) if self.num_agents in LAYOUTS else False
-        return REFERENCE_RETURNS[self.num_agents] if is_known else {}
+        """The measured mean returns of the teams; none for other maps or another reward."""
+        is_measured = self == paxmen(self.num_agents) if self.num_agents in LAYOUTS else False
+        return REFERENCE_RETURNS[self.num_agents] if is_measured else {}
 
     def reset(self, key: Key) -> tuple[PaxMenState, Observation]:
         """Start an episode."""

@@ -1,4 +1,4 @@
-"""Scripted teams, and what such teams are known to reach."""
+"""Scripted teams, and what they return."""
 
 from functools import cache, partial
 
@@ -12,31 +12,33 @@ from ratiosym.envs.protocol import Action
 from ratiosym.envs.teams import Memory, Team
 from ratiosym.types import Key, Observation, State
 
-# Mean returns, by number of agents. The normalised score is 0 at ``random`` and 1 at ``oracle``.
+# Mean returns of the teams below, by number of agents, measured over 16,384 episodes each: standard
+# errors are at most 0.06. ``idle`` and ``room_missed`` always return the same. The normalised score
+# is 0 at ``random`` and 1 at ``oracle``.
 REFERENCE_RETURNS: dict[int, dict[str, float]] = {
     4: {
         "idle": -10.0,
-        "random": -9.20,
-        "room_missed": -0.8,
-        "one_idle": 23.7,
-        "local": 89.2,
-        "oracle": 93.7,
+        "random": -9.27,
+        "room_missed": -0.775,
+        "one_idle": 23.57,
+        "local": 89.85,
+        "oracle": 94.07,
     },
     5: {
         "idle": -14.375,
-        "random": -13.67,
-        "room_missed": -2.1,
-        "one_idle": 29.0,
-        "local": 125.3,
-        "oracle": 132.3,
+        "random": -13.70,
+        "room_missed": -2.075,
+        "one_idle": 29.10,
+        "local": 126.94,
+        "oracle": 133.52,
     },
     6: {
         "idle": -19.5,
-        "random": -18.37,
-        "room_missed": -4.1,
-        "one_idle": 36.1,
-        "local": 167.9,
-        "oracle": 178.5,
+        "random": -18.61,
+        "room_missed": -4.125,
+        "one_idle": 41.12,
+        "local": 169.00,
+        "oracle": 178.53,
     },
 }
 
