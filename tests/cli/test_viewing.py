@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from ratiosym.cli import display
 from ratiosym.cli.terminal_game import cells_of, half_blocks
 from ratiosym.envs.paxmen.render import AGENTS, DOT
 from ratiosym.envs.registry import make
@@ -25,7 +26,7 @@ def read_film(path):
 
 
 def test_baselines_stand_beside_what_is_known_of_them(ask, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(display.console, "_width", 200)
     text = ask("baselines", "paxmen-4a", "--episodes", 64)
     names = re.search("mean over episodes (.*)", text)[1].replace("┃", "").split()
     assert set(names) >= {"random", "idle", "oracle", "local"}

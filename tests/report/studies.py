@@ -16,6 +16,7 @@ PROVENANCE = {
     "platform": "Linux",
     "processor": "A processor",
     "command": "ratiosym study run",
+    "started_by": "ratiosym study run",
 }
 LEVELS = {"mars": 0.9, "mappo": 0.7, "maspo": 0.5}  # where the curves go, before noise
 
@@ -29,9 +30,8 @@ def make_plan(
     """A plan of objectives by name; a pair is (label, objective)."""
     pairs = [(label, label) if isinstance(label, str) else label for label in labels]
     algorithms = tuple(Algorithm(label, objective) for label, objective in pairs)
-    plan = Plan(
-        "tiny", "A study of nothing.", algorithms, tuple(tasks), tuple(range(seeds)), "smoke"
-    )
+    seeds = tuple(range(seeds))
+    plan = Plan("tiny", algorithms, tuple(tasks), seeds, "A study of nothing.", "smoke")
     return dataclasses.replace(plan, **changes)
 
 

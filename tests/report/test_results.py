@@ -81,7 +81,7 @@ def test_missing_unfinished_and_failed_runs_are_named(copy):
     (copy / "runs/mpe-spread-3ag/mars/seed-2/evaluations.csv").unlink()
     (copy / "runs/mpe-spread-3ag/mappo/seed-0/summary.json").unlink()
     (copy / "runs/mpe-spread-3ag/mappo/seed-0/failure.txt").write_text(
-        "Traceback\n  ...\nMemoryError: no room\n"
+        "MemoryError: no room\n\nTraceback\n  ...\n"
     )
     assert absent(copy) == {
         FIRST: "not started",
@@ -99,7 +99,7 @@ def test_missing_unfinished_and_failed_runs_are_named(copy):
         ("summary.json", '{"absolute_metric": {"mean_return"', "damaged: .* cannot be read"),
         ("summary.json", "{}", "damaged: 'absolute_metric' is missing"),
         ("summary.json", '{"absolute_metric": {"mean_return": null}}', "damaged: "),
-        ("evaluations.csv", "update,steps,mean_return\n0,0,1.5\n1,12", "damaged: "),
+        ("evaluations.csv", "update,steps,mean_return\n0,0,1.5\n1,12\n", "damaged: "),
         ("evaluations.csv", "update,steps\n0,0\n", "damaged: 'mean_return' is missing"),
         ("evaluations.csv", "update,steps,mean_return\n", "damaged: a table is empty"),
         ("evaluations.csv", "", "damaged: 'steps' is missing"),
@@ -137,7 +137,7 @@ def test_no_study(tmp_path):
         InputError, match=r"holds no study: there is no plan.json in it.*ratiosym study run"
     ):
         load(tmp_path)
-    with pytest.raises(InputError, match=r"nowhere' is not there\. Start one with"):
+    with pytest.raises(InputError, match=r"nowhere' does not exist\. Start one with"):
         load(tmp_path / "nowhere")
     (tmp_path / "plan.json").write_text('{"plan": {"name": "half')
     with pytest.raises(InputError, match=r"plan\.json' cannot be read"):
