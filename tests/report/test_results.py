@@ -151,7 +151,7 @@ def test_nothing_has_finished(tmp_path):
     plan = make_plan(seeds=1)
     write_json(tmp_path / "plan.json", {"plan": plan.to_dict(), **PROVENANCE})
     first = r"runs/mpe-spread-3ag/mars/seed-0: not started"
-    message = rf"None of the 6 runs in .* has finished \({first}\)\. Continue with"
+    message = rf"None of the 6 runs in .* has finished \({first}\)\. Resume with"
     with pytest.raises(InputError, match=message):
         load(tmp_path)
 

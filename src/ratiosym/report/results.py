@@ -92,7 +92,7 @@ def load(directory: str | os.PathLike[str]) -> StudyResults:
         raise InputError(
             f"None of the {len(absent)} runs in '{directory}' has finished ({absent[0].path}: "
             f"{absent[0].reason}). "
-            f"Continue with: ratiosym study run --out '{directory}'"
+            f"Resume with: ratiosym study run --out '{directory}'"
         )
     return StudyResults(directory, plan, details, tuple(runs), tuple(absent))
 
