@@ -81,7 +81,7 @@ def test_nothing_has_finished(ask, here):
         "None of the 6 runs in 'study' has finished (runs/mpe-spread-3ag/mars/seed-0: not finished "
         "(512 of" in message
     )
-    assert "Continue with: ratiosym study run --out 'study'" in message
+    assert "Resume with: ratiosym study run --out 'study'" in message
     assert sorted(p.name for p in (here / "study").iterdir()) == ["plan.json", "runs"]
 
 
