@@ -15,7 +15,14 @@ from ratiosym.experiments.tuning import storage, tune
 from ratiosym.experiments.tuning.trials import TrialQueue
 from tests.example_runs import contents, run_command
 from tests.experiments.postgres import PASSWORD, postgres_server
-from tests.experiments.searching import TASK, WORKER, cheap_search, cheap_seed, worker_words
+from tests.experiments.searching import (
+    QUICK_HEART,
+    TASK,
+    WORKER,
+    cheap_search,
+    cheap_seed,
+    worker_words,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -28,8 +35,8 @@ def address():
 
 @pytest.fixture
 def quick_heart(monkeypatch):
-    monkeypatch.setattr(storage, "HEARTBEAT_SECONDS", 1)
-    monkeypatch.setattr(storage, "GRACE_SECONDS", 4)
+    monkeypatch.setattr(storage, "HEARTBEAT_SECONDS", QUICK_HEART[0])
+    monkeypatch.setattr(storage, "GRACE_SECONDS", QUICK_HEART[1])
 
 
 def expect_exact(search, num_killed):
@@ -108,7 +115,9 @@ def test_one_worker_is_killed_and_started_again(address, quick_heart, tmp_path):
     path.write_text(json.dumps({**options, "die_at": 4}))
     assert subprocess.run(worker_words(path), **WORKER, timeout=200).returncode == -signal.SIGKILL
     search = cheap_search(tmp_path / "search", 3, storage=address, name="again")
-    assert [row.state for row in TrialQueue(search).rows()] == ["complete", "running", "waiting"]
+    states = [row.state for row in TrialQueue(search).rows()]
+    assert states[0::2] == ["complete", "waiting"]
+    assert states[1] in ("running", "waiting")  # a slow machine has missed it by now
     outcome = tune(dataclasses.replace(search, out=tmp_path / "other"), train=cheap_seed)
     expect_exact(search, num_killed=1)
     assert outcome.best is not None
