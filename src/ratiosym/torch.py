@@ -77,6 +77,7 @@ class RatioLoss(PPOLoss):
     critic_network_params: TensorDictParams
     target_actor_network_params: TensorDictParams
     target_critic_network_params: TensorDictParams
+    _out_keys: list[str] | None
 
     def __init__(
         self,
