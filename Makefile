@@ -7,7 +7,11 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
 COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate pyproject.toml --extra jaxmarl --extra jumanji --group build
 
-.PHONY: help install install-dev demo test test-all system-tools lint lock bench clean
+# PyTorch's tests have an environment of their own, so that nothing else installs gigabytes of it.
+TORCH_VENV := .venv-torch
+TORCH := torch==2.13.0
+
+.PHONY: help install install-dev demo test test-all test-torch system-tools lint lock lock-torch bench clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
@@ -49,7 +53,21 @@ system-tools:
 		echo "Some slow tests need $$missing. On Debian or Ubuntu: sudo apt-get install -y $$missing"; \
 	fi
 
-test-all: $(VENV)/.installed-dev system-tools  ## the everyday tests and the slow ones
+# PyTorch itself is pinned by version alone: its CPU build is another file on every index. pip takes it
+# where PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS offers it.
+$(TORCH_VENV)/.installed: requirements-torch.lock pyproject.toml
+	@$(PYTHON) -m venv $(TORCH_VENV)
+	@echo "Installing PyTorch into $(TORCH_VENV) ..."
+	@$(TORCH_VENV)/bin/python -m pip install -q --disable-pip-version-check --no-deps "$(TORCH)"
+	@$(TORCH_VENV)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-torch.lock
+	@$(TORCH_VENV)/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(TORCH_VENV)/bin/python -c 'import torch' || { echo "pip found no CPU build of $(TORCH). Name PyTorch's index of CPU wheels in PIP_EXTRA_INDEX_URL, or a directory with the wheel in PIP_FIND_LINKS, and try again."; rm -rf $(TORCH_VENV); exit 2; }
+	@touch $@
+
+test-torch: $(TORCH_VENV)/.installed  ## the tests with PyTorch, TorchRL and BenchMARL, in .venv-torch
+	@$(TORCH_VENV)/bin/python -m pytest tests_torch
+
+test-all: $(VENV)/.installed-dev system-tools test-torch  ## the everyday tests, the slow ones and PyTorch's
 	@$(PYTEST) -m "slow or not slow"
 
 lint: $(VENV)/.installed-dev  ## style, types, import rules
@@ -63,8 +81,12 @@ lock: | $(BIN)/python  ## resolve the dependencies anew into the two lock files
 	$(COMPILE) -o requirements.lock
 	$(COMPILE) --group dev -c requirements.lock -o requirements-dev.lock
 
+lock-torch: | $(BIN)/python  ## resolve what test-torch needs anew (PIP_FIND_LINKS: where PyTorch's CPU wheel lies)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check uv
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --no-emit-package torch $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS),--torch-backend cpu) requirements-torch.in -o requirements-torch.lock
+
 bench: $(VENV)/.installed  ## speed, as ratios measured in one run
 	@$(BIN)/python -m benchmarks
 
-clean:  ## remove .venv and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build src/*.egg-info
+clean:  ## remove .venv, .venv-torch and caches
+	rm -rf $(VENV) $(TORCH_VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build src/*.egg-info

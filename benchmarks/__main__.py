@@ -1,34 +1,35 @@
 """``python -m benchmarks [learner] [gradient] [environments] [paxmen] [aerojax] [memory]``: all, or
-some.
+some. ``python -m benchmarks torch`` needs PyTorch and TorchRL instead of JAX (.venv-torch).
 """
 
+import importlib
 import sys
 
-from ratiosym.learning.devices import start_jax
-
-start_jax()
-
-from benchmarks import aerojax, environments, gradient, learner, memory, paxmen  # noqa: E402
-
-PARTS = {
-    "gradient": gradient.main,
-    "learner": learner.main,
-    "environments": environments.main,
-    "paxmen": paxmen.main,
-    "aerojax": aerojax.main,
-    "memory": memory.main,
-}
+PARTS = ("gradient", "learner", "environments", "paxmen", "aerojax", "memory")
 
 
 def main(names: list[str]) -> None:
-    unknown = [n for n in names if n not in PARTS]
+    unknown = [n for n in names if n not in (*PARTS, "torch")]
     if unknown:
         raise SystemExit(
-            f"Unknown benchmark {', '.join(unknown)}. Choose from: {', '.join(PARTS)}."
+            f"Unknown benchmark {', '.join(unknown)}. Choose from: {', '.join(PARTS)}, torch."
         )
+    if set(names) != {"torch"}:
+        from ratiosym.learning.devices import start_jax
+
+        start_jax()  # before anything else imports JAX
+    if "torch" in names:
+        _check_torch()
     for name in names or PARTS:
         print(f"\n== {name}", flush=True)
-        PARTS[name]()
+        importlib.import_module(f"benchmarks.{name}").main()
+
+
+def _check_torch() -> None:
+    try:
+        importlib.import_module("ratiosym.torch")
+    except ImportError as error:
+        raise SystemExit(str(error)) from None
 
 
 main(sys.argv[1:])

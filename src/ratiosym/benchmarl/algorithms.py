@@ -1,7 +1,7 @@
 """BenchMARL's MAPPO with the loss exchanged, once for each objective."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -69,14 +69,14 @@ class RatioAlgorithm(Mappo):
 class RatioConfig(AlgorithmConfig):
     """The settings all seven share with BenchMARL's MAPPO."""
 
-    share_param_critic: bool = MISSING
-    entropy_coef: float = MISSING
-    critic_coef: float = MISSING
-    loss_critic_type: str = MISSING
-    lmbda: float = MISSING
-    scale_mapping: str = MISSING
-    use_tanh_normal: bool = MISSING
-    minibatch_advantage: bool = MISSING
+    share_param_critic: bool
+    entropy_coef: float
+    critic_coef: float
+    loss_critic_type: str
+    lmbda: float
+    scale_mapping: str
+    use_tanh_normal: bool
+    minibatch_advantage: bool
 
     @classmethod
     def get_from_yaml(cls, path: str | None = None) -> "RatioConfig":
@@ -117,8 +117,8 @@ class Mars(RatioAlgorithm):
 class MarsConfig(RatioConfig):
     """Settings of MARS."""
 
-    b_lower: float = MISSING
-    b_upper: float = MISSING
+    b_lower: float
+    b_upper: float
 
     @staticmethod
     def associated_class() -> type[Mars]:
@@ -136,7 +136,7 @@ class RatioMappo(RatioAlgorithm):
 class RatioMappoConfig(RatioConfig):
     """Settings of MAPPO with ratio diagnostics."""
 
-    epsilon: float = MISSING
+    epsilon: float
 
     @staticmethod
     def associated_class() -> type[RatioMappo]:
@@ -154,7 +154,7 @@ class Maspo(RatioAlgorithm):
 class MaspoConfig(RatioConfig):
     """Settings of MASPO."""
 
-    epsilon: float = MISSING
+    epsilon: float
 
     @staticmethod
     def associated_class() -> type[Maspo]:
@@ -172,8 +172,8 @@ class MappoAsymmetric(RatioAlgorithm):
 class MappoAsymmetricConfig(RatioConfig):
     """Settings of asymmetric MAPPO."""
 
-    epsilon_lower: float = MISSING
-    epsilon_upper: float = MISSING
+    epsilon_lower: float
+    epsilon_upper: float
 
     @staticmethod
     def associated_class() -> type[MappoAsymmetric]:
@@ -191,8 +191,8 @@ class MaspoAsymmetric(RatioAlgorithm):
 class MaspoAsymmetricConfig(RatioConfig):
     """Settings of asymmetric MASPO."""
 
-    epsilon_lower: float = MISSING
-    epsilon_upper: float = MISSING
+    epsilon_lower: float
+    epsilon_upper: float
 
     @staticmethod
     def associated_class() -> type[MaspoAsymmetric]:
@@ -210,7 +210,7 @@ class MarsMultiplicative(RatioAlgorithm):
 class MarsMultiplicativeConfig(RatioConfig):
     """Settings of multiplicatively symmetric MARS."""
 
-    b: float = MISSING
+    b: float
 
     @staticmethod
     def associated_class() -> type[MarsMultiplicative]:
@@ -228,7 +228,7 @@ class MarsAdditive(RatioAlgorithm):
 class MarsAdditiveConfig(RatioConfig):
     """Settings of additively symmetric MARS."""
 
-    b: float = MISSING
+    b: float
 
     @staticmethod
     def associated_class() -> type[MarsAdditive]:

@@ -1,0 +1,68 @@
+"""RatioLoss against TorchRL's ClipPPOLoss: forward and backward pass, in one process, in turn."""
+
+import os
+from time import process_time
+
+import torch
+
+from ratiosym.torch import RatioLoss  # isort: skip  (says what to install where it is missing)
+from tensordict import TensorDict
+from tensordict.nn import NormalParamExtractor, TensorDictModule
+from torch import nn
+from torchrl.modules import MLP, IndependentNormal, ProbabilisticActor, ValueOperator
+from torchrl.objectives import ClipPPOLoss
+
+OBSERVATION, ACTION, WIDTH = 18, 2, 64
+SAMPLES = (1024, 16384)
+ROUNDS = 30
+
+
+def make_networks() -> tuple[nn.Module, nn.Module]:
+    net = nn.Sequential(MLP(OBSERVATION, 2 * ACTION, 2, WIDTH), NormalParamExtractor())
+    actor = ProbabilisticActor(
+        TensorDictModule(net, in_keys=["observation"], out_keys=["loc", "scale"]),
+        in_keys=["loc", "scale"],
+        distribution_class=IndependentNormal,
+        return_log_prob=True,
+    )
+    return actor, ValueOperator(MLP(OBSERVATION, 1, 2, WIDTH), in_keys=["observation"])
+
+
+def make_batch(actor: nn.Module, num: int) -> TensorDict:
+    data = TensorDict({"observation": torch.randn(num, OBSERVATION)}, [num])
+    with torch.no_grad():
+        actor(data)
+    data["action_log_prob"] += 0.2 * torch.randn(num)
+    data["advantage"], data["value_target"] = torch.randn(2, num, 1)
+    return data
+
+
+def seconds(loss: nn.Module, data: TensorDict) -> float:
+    """CPU time of one thread, which other load disturbs least."""
+    began = process_time()
+    out = loss(data)
+    (out["loss_objective"] + out["loss_critic"] + out["loss_entropy"]).backward()
+    return process_time() - began
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    actor, critic = make_networks()
+    losses = {
+        "ClipPPOLoss": ClipPPOLoss(actor, critic),
+        "RatioLoss mappo": RatioLoss(actor, critic, objective="mappo"),
+        "RatioLoss maspo": RatioLoss(actor, critic, objective="maspo"),
+        "RatioLoss mars": RatioLoss(actor, critic, objective="mars"),
+        "RatioLoss mars, no diagnostics": RatioLoss(actor, critic, diagnostics=False),
+    }
+    print(f"Forward and backward pass, best of {ROUNDS}, one thread of {os.cpu_count()}.")
+    for num in SAMPLES:
+        data = make_batch(actor, num)
+        best = dict.fromkeys(losses, float("inf"))
+        for _ in range(ROUNDS):
+            for name, loss in losses.items():
+                best[name] = min(best[name], seconds(loss, data))
+        for name, found in best.items():
+            ratio = found / best["ClipPPOLoss"]
+            print(f"{num:6d} samples  {name:32s} {1e3 * found:8.2f} ms  x {ratio:.2f}", flush=True)
