@@ -254,7 +254,7 @@ def suite_numbers(
 
 def normalised_scores(
     results: StudyResults, tasks: Sequence[TaskNumbers], labels: Iterable[str]
-) -> dict[str, dict[str, Float[np.ndarray, "runs"]]]:
+) -> dict[str, dict[str, Float[np.ndarray, "_"]]]:
     """Absolute metrics, min-max normalised, by algorithm and task."""
 
     def scores(task: TaskNumbers, label: str) -> Float[np.ndarray, "runs"]:

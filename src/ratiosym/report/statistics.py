@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-Scores = Mapping[str, Float[np.ndarray, "runs"]]
-Rows = Mapping[str, Float[np.ndarray, "runs N"]]
+# By task, whose numbers of runs may differ.
+Scores = Mapping[str, Float[np.ndarray, "_"]]
+Rows = Mapping[str, Float[np.ndarray, "_ N"]]
 
 RESAMPLES = 10_000  # two digits of an interval's ends are then stable between seeds
 CURVE_RESAMPLES = 2_000  # for each point of a curve
@@ -77,7 +78,7 @@ def iqm(scores: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b"]:
     """
     n = scores.shape[-1]
     k = n // 4
-    return np.sort(scores, axis=-1)[..., k : n - k].mean(axis=-1)
+    return np.asarray(np.sort(scores, axis=-1)[..., k : n - k].mean(axis=-1))
 
 
 def iqm_estimate(
@@ -159,7 +160,7 @@ def performance_profile(
 # ---------------------------------------------------------------------------------------- intervals
 
 
-def has_interval(rows: Mapping[str, Float[np.ndarray, "runs ..."]]) -> bool:
+def has_interval(rows: Mapping[str, Float[np.ndarray, "_ ..."]]) -> bool:
     """Whether every task has runs enough to draw from."""
     return all(len(x) >= FEWEST_RUNS for x in rows.values())
 
@@ -169,7 +170,7 @@ def interval(
 ) -> tuple[Float[np.ndarray, "*k"], Float[np.ndarray, "*k"]]:
     """The percentile interval of bootstrap samples."""
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    return low, high
+    return np.asarray(low), np.asarray(high)
 
 
 def overlap(a: Estimate, b: Estimate) -> bool:
