@@ -518,7 +518,7 @@ def test_a_killed_worker_is_replaced(tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_the_workers_and_says_how_to_go_on(tmp_path):
+def test_ctrl_c_ends_the_workers_and_says_how_to_resume(tmp_path):
     plan = write_plan(tmp_path / "plan.toml", range(2))
     study = start_command(tmp_path / "study", plan)
     wait_until(lambda: len(running_in(tmp_path / "study")) == 2)
@@ -526,7 +526,7 @@ def test_ctrl_c_ends_the_workers_and_says_how_to_go_on(tmp_path):
     study.send_signal(signal.SIGINT)
     out, err = study.communicate()
     assert (study.returncode, err) == (130, "")
-    assert f"Go on with: ratiosym study run --out {tmp_path / 'study'}" in out
+    assert f"Resume with: ratiosym study run --out {tmp_path / 'study'}" in out
     assert not any(is_alive(worker) for worker in workers)
     assert not list((tmp_path / "study").rglob("failure.txt"))
 
