@@ -446,7 +446,7 @@ def test_an_objective_is_found_by_reference():
 
 
 def test_names_are_taken_once_and_defaults_are_checked(registry):
-    with pytest.raises(InputError, match="another objective 'mars' already"):
+    with pytest.raises(InputError, match="different objective named 'mars' already exists"):
         register_objective(dataclasses.replace(OURS, name="mars"))
     with pytest.raises(InputError, match="got a function; it takes"):
         register_objective(linear)
@@ -495,9 +495,9 @@ def test_numpys_differences_are_the_papers_gradient(name, parameters):
 
 U, ONES = np.zeros((4, 1)), np.ones((4, 1))
 WRONG_ARRAYS = {
-    "two libraries": (jnp.zeros(3), np.ones(3), "must be arrays of one library"),
-    "a list": ([0.1], np.ones(1), "must be arrays of one library"),
-    "a number": (np.zeros(3), 1.0, "must be arrays of one library"),
+    "two libraries": (jnp.zeros(3), np.ones(3), "must be arrays of the same library"),
+    "a list": ([0.1], np.ones(1), "must be arrays of the same library"),
+    "a number": (np.zeros(3), 1.0, "must be arrays of the same library"),
     "integers": (U, ONES.astype(int), "`advantage` has the dtype int64; it must be floating-point"),
     "shapes": (
         U,
@@ -526,9 +526,11 @@ def test_bounds_on_the_wrong_side_of_one_are_refused(surrogate, bounds):
 
 
 def test_weights_of_another_shape_or_library_are_refused():
-    with pytest.raises(InputError, match=r"`weight` has the shape \(4,\); they must be equal"):
+    with pytest.raises(
+        InputError, match=r"`weight` has the shape \(4,\); the shapes must be equal"
+    ):
         ratio_diagnostics(U, ONES, Bounds(0.8, 1.2), ONES[:, 0])
-    with pytest.raises(InputError, match="must be arrays of one library"):
+    with pytest.raises(InputError, match="must be arrays of the same library"):
         ratio_diagnostics(U, ONES, Bounds(0.8, 1.2), jnp.ones((4, 1)))
 
 

@@ -157,14 +157,15 @@ WRONG_TENSORS = {
         U,
         np.ones((4, 1)),
         r"`log_ratio` is of type torch\.Tensor, `advantage` is of type numpy\.ndarray; they must "
-        r"be arrays of one library\.",
+        r"be arrays of the same library\.",
     ),
     "integers": (U, ONES.int(), r"`advantage` has the dtype torch\.int32; it must be float"),
     "booleans": (U > 0, ONES, r"`log_ratio` has the dtype torch\.bool; it must be float"),
     "shapes": (
         U,
         ONES[:, 0],
-        r"`log_ratio` has the shape \(4, 1\), `advantage` has the shape \(4,\); they must be equal",
+        r"`log_ratio` has the shape \(4, 1\), `advantage` has the shape \(4,\); the "
+        r"shapes must be equal",
     ),
 }
 
@@ -179,7 +180,9 @@ def test_wrong_tensors_are_refused_in_one_sentence(surrogate, case):
 
 
 def test_bounds_on_the_wrong_side_of_one_are_refused():
-    with pytest.raises(InputError, match=r"1\.2 and 0\.8; they must keep 0 < lower < 1 < upper"):
+    with pytest.raises(
+        InputError, match=r"1\.2 and 0\.8; they must be finite and satisfy 0 < lower < 1 < upper"
+    ):
         barrier(U, ONES, Bounds(1.2, 0.8))
     with pytest.raises(InputError, match=r"`b_upper` is 0\.9; it must be a finite number above 1"):
         OBJECTIVES["mars"].bounds(b_upper=0.9)

@@ -274,7 +274,7 @@ def test_an_advantage_of_another_shape_is_refused():
     data = batch(actor)
     data["advantage"] = torch.randn(BATCH, 2)
     with pytest.raises(
-        InputError, match=r"`advantage` has the shape \(64, 2\); they must be equal"
+        InputError, match=r"`advantage` has the shape \(64, 2\); the shapes must be equal"
     ):
         RatioLoss(actor, critic)(data)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ratiosym.runs.trained import evaluate, load_policy
     from ratiosym.types import Continuous, Discrete, EnvSpec, Observation, Step
 
-# Loaded when first used: 'import ratiosym' alone loads neither environments nor the learner.
+# Loaded on first use: 'import ratiosym' alone loads neither environments nor the learner.
 _HOMES = {
     "Continuous": "ratiosym.types",
     "Discrete": "ratiosym.types",

@@ -1,4 +1,4 @@
-"""The Python interface: what ``import ratiosym`` offers."""
+"""The ``train`` and ``render`` functions of the public Python API."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,8 +12,10 @@ from ratiosym.runs.loop import Progress, start
 
 
 class TrainOptions(TypedDict, total=False):
-    """Settings of a run: the fields of RunConfig, RunShape and Hyperparameters, and the parameters
-    of the built-in objectives. Each one is explained where it is defined.
+    """Settings of a run, each documented where it is defined.
+
+    These are the fields of ``RunConfig``, ``RunShape`` and ``Hyperparameters``, and the parameters
+    of the built-in objectives.
     """
 
     steps: int
@@ -51,7 +53,7 @@ class TrainOptions(TypedDict, total=False):
     b: float
     b_lower: float
     b_upper: float
-    objective_parameters: Mapping[str, float]  # those of an objective of your own
+    objective_parameters: Mapping[str, float]  # for custom objectives
 
 
 def train(
@@ -67,14 +69,14 @@ def train(
     on_progress: Callable[[Progress], None] = lambda _: None,
     **options: Unpack[TrainOptions],
 ) -> list[Run]:
-    """Train ``num_seeds`` seeds from ``seed`` on, side by side, and record everything under
-    ``out``.
+    """Train one policy per seed, all in parallel, and record each run under ``out``.
 
-    ``task`` is a name, ``package.module:function``, or an ``Env`` object, which is checked first.
-    ``preset`` gives budget and sizes, ``options`` change them: ``steps=400_000``, ``num_envs=32``,
-    ``actor_learning_rate=5e-4``, ``b_upper=2.0``. ``tuned`` begins with the settings shipped for
-    task and objective (docs/tuning.md) instead of equal ones for all objectives. ``track`` names
-    trackers: "tensorboard", "wandb", or your own as "package.module:function".
+    The seeds are ``seed``, ``seed + 1`` and so on, ``num_seeds`` of them. ``task`` is a name,
+    ``package.module:function`` or an ``Env`` object, which is checked first. ``preset`` sets the
+    budget and sizes, and ``options`` override it: ``steps=400_000``, ``num_envs=32``,
+    ``actor_learning_rate=5e-4``, ``b_upper=2.0``. ``tuned`` starts from the settings shipped for
+    this task and objective (docs/tuning.md) instead of those shared by all objectives. ``track``
+    names trackers: "tensorboard", "wandb", or a custom one as "package.module:function".
     """
     given: dict[str, Any] = dict(options)
     given |= given.pop("objective_parameters", {})
@@ -101,9 +103,9 @@ def render(
     seed: int = 0,
     env: Env | None = None,
 ) -> Path:
-    """Film one episode of a trained team (the directory of a run) or of a scripted one (a task and
-    the name of a ``team``). ``env`` is for a run that was trained on an environment object: one
-    equal to it.
+    """Render one episode of a trained team (a run directory) or a scripted one (task and ``team``).
+
+    A run that was trained on an ``Env`` object needs an equal object as ``env``.
     """
     from ratiosym.learning.config import check_seed
     from ratiosym.report.film import check_film, draw_film

@@ -1,11 +1,11 @@
-"""What this machine is. Needs nothing but Python."""
+"""Facts about this machine, from the standard library alone."""
 
 import platform
 from pathlib import Path
 
 
 def cpu_info() -> list[str]:
-    """What Linux says of the processors, line by line; nothing elsewhere."""
+    """Return the lines of /proc/cpuinfo; empty where there is none."""
     try:
         return Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -13,6 +13,6 @@ def cpu_info() -> list[str]:
 
 
 def processor_name() -> str:
-    """The processor as its maker calls it."""
+    """Return the processor's model name."""
     names = (x.split(":", 1)[1].strip() for x in cpu_info() if x.startswith("model name"))
     return next(names, platform.processor())

@@ -1,18 +1,18 @@
-"""The paper: seven ratio objectives, equation by equation, and the ratio diagnostics.
+"""The seven ratio objectives of the paper, equation by equation, and ratio diagnostics.
 
-An objective is a surrogate (what is maximised) and a choice of its two target ratios (where it
-stops):
+An objective combines a surrogate (what is maximised) with a rule for its two target ratios (where
+the incentive to move ends):
 
     surrogate    clipped (MAPPO), quadratic (MASPO), barrier (MARS)
     targets      additive, additive_asymmetric, independent, reciprocal, mirrored
 
-Every surrogate sees the same ``Bounds``, so two objectives with equal bounds differ in their
-geometry alone (the paper's ablation-fairness rule). Surrogates are functions of the log-ratio
-u = log r = log π_θ − log π_old (Eq. 1). They are to be maximised and give one value per sample: the
-mean and the sign are the learner's.
+All surrogates take the same ``Bounds``, so two objectives with equal bounds differ only in their
+geometry (the paper's "Ablation Fairness"). They are functions of the log-ratio
+u = log r = log π_θ − log π_old (Eq. 1), return one value per sample and are to be maximised; taking
+the mean and flipping the sign is left to the learner.
 
-Everything here is elementwise and written against the array API, so the same code takes JAX,
-NumPy and PyTorch arrays and returns the same kind. Importing this module does not import JAX.
+Everything here is elementwise and written against the array API: it accepts JAX, NumPy and PyTorch
+arrays and returns the same kind. Importing this module does not import JAX.
 """
 
 import difflib
@@ -29,9 +29,9 @@ from jaxtyping import Bool, Float
 from ratiosym.errors import InputError
 from ratiosym.references import load_reference
 
-# Any array library's array. Not jaxtyping's Array, which is JAX's.
+# An array of any library; jaxtyping's Array would mean JAX's.
 Array = Any
-Scalar = Any  # a float, or a traced scalar that varies without compiling
+Scalar = Any  # a float, or a traced scalar that can change without recompilation
 
 
 class Bounds(NamedTuple):
@@ -45,27 +45,28 @@ class Bounds(NamedTuple):
 
 
 def psi_maspo(log_ratio: Float[Array, "*b"]) -> Float[Array, "*b"]:
-    """The additive penalty: ψ_MASPO(r) = (r − 1)²  (Eq. 5). It stays below 1 as r → 0 (Eq. 6).
+    """Additive penalty ψ_MASPO(r) = (r − 1)² (Eq. 5), which stays below 1 as r → 0 (Eq. 6).
 
-    Not with ``expm1``, whose derivative is formed as expm1(u) + 1: at u = −40 that is 0, not e⁻⁴⁰.
+    ``expm1`` is avoided: its derivative is computed as expm1(u) + 1, which at u = −40 rounds to 0
+    instead of e⁻⁴⁰.
     """
     xp = _namespace(log_ratio=log_ratio)
     return xp.square(xp.exp(log_ratio) - 1.0)
 
 
 def psi_mars(log_ratio: Float[Array, "*b"]) -> Float[Array, "*b"]:
-    """The symmetric penalty: ψ_MARS(r) = r + 1/r − 2  (Eq. 7). It grows without limit as r → 0.
+    """Symmetric penalty ψ_MARS(r) = r + 1/r − 2 (Eq. 7), which is unbounded as r → 0.
 
-    It is the geometric mean of ψ_MASPO(r) and ψ_MASPO(1/r) (Eq. 17), so ψ(r) = ψ(1/r). Computed as
-    (2 sinh(u/2))², the same number: nothing cancels near r = 1, and 1/r is never formed from an r
-    that float32 has already rounded to zero.
+    It is the geometric mean of ψ_MASPO(r) and ψ_MASPO(1/r) (Eq. 17), so ψ(r) = ψ(1/r). It is
+    computed in the equivalent form (2 sinh(u/2))²: nothing cancels near r = 1, and 1/r is never
+    formed from an r that float32 has already rounded to zero.
     """
     xp = _namespace(log_ratio=log_ratio)
     return xp.square(2.0 * xp.sinh(0.5 * log_ratio))
 
 
 def target_ratio(advantage: Float[Array, "*b"], bounds: Bounds) -> Float[Array, "*b"]:
-    """The ratio a sample is steered to: B_upper if Â ≥ 0, else B_lower  (Eq. 40)."""
+    """Return each sample's target ratio: B_upper if Â ≥ 0, else B_lower (Eq. 40)."""
     xp = _namespace(advantage=advantage)
     lower, upper = _like(xp, advantage, bounds)
     return xp.where(advantage >= 0, upper, lower)
@@ -77,7 +78,7 @@ def target_ratio(advantage: Float[Array, "*b"], bounds: Bounds) -> Float[Array, 
 def clipped(
     log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds: Bounds
 ) -> Float[Array, "*b"]:
-    """MAPPO's surrogate: no gradient beyond the target in the improving direction (Eq. 4).
+    """MAPPO's surrogate, with no gradient beyond the target in the improving direction (Eq. 4).
 
     L = min(r Â, clip(r, B_lower, B_upper) Â)                                   (Eq. 2)
 
@@ -92,11 +93,11 @@ def clipped(
 def quadratic(
     log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds: Bounds
 ) -> Float[Array, "*b"]:
-    """MASPO's surrogate: its maximum over r is at the target, and its value at r = 0 is finite.
+    """MASPO's surrogate, maximal at the target ratio and finite at r = 0.
 
     L = r Â − Â / (2 (r_target − 1)) · (r − 1)²                (Eq. 3; asymmetric MASPO)
 
-    With r_target = 1 + sign(Â) ε the weight is |Â| / 2ε, as Eq. 3 writes it.
+    With r_target = 1 + sign(Â) ε, the weight is |Â| / 2ε, as in Eq. 3.
     """
     xp = _namespace(log_ratio=log_ratio, advantage=advantage)
     u = _zero_without_advantage(log_ratio, advantage)
@@ -107,12 +108,12 @@ def quadratic(
 def barrier(
     log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"], bounds: Bounds
 ) -> Float[Array, "*b"]:
-    """MARS's surrogate: its maximum over r is at the target, and it falls without limit as r → 0.
+    """MARS's surrogate, maximal at the target ratio and unbounded below as r → 0.
 
     L = r Â − α (r + 1/r − 2),    α = Â / (1 − r_target⁻²)                      (Eq. 12, Eq. 11)
 
     α > 0 for either sign of Â ≠ 0. The gradient in u is r Â − α (r − 1/r): it grows like α/r as
-    r → 0 (Proposition 3.1) and is zero at the target alone (Proposition 3.2).
+    r → 0 (Proposition 3.1) and vanishes only at the target (Proposition 3.2).
     """
     xp = _namespace(log_ratio=log_ratio, advantage=advantage)
     u = _zero_without_advantage(log_ratio, advantage)
@@ -123,33 +124,32 @@ def barrier(
 def _zero_without_advantage(
     log_ratio: Float[Array, "*b"], advantage: Float[Array, "*b"]
 ) -> Float[Array, "*b"]:
-    """The log-ratio, and 0 where Â = 0: such a sample has value 0 and gradient 0 (appendix B.5).
+    """Return the log-ratio, set to 0 where Â = 0, so that value and gradient are 0 (appendix B.5).
 
-    Multiplying by Â = 0 alone would not do: at a far log-ratio it makes 0 · ∞, in the value or the
-    gradient. So a sample is left out by giving it Â = 0, whatever its log-ratio.
+    Multiplying by Â = 0 is not enough: an extreme log-ratio gives 0 · ∞ in the value or the
+    gradient. With this, setting Â = 0 excludes a sample whatever its log-ratio.
     """
     xp = _namespace(log_ratio=log_ratio, advantage=advantage)
     return xp.where(advantage == 0, xp.zeros_like(log_ratio), log_ratio)
 
 
 def _like(xp: Any, array: Array, bounds: Bounds) -> Bounds:
-    """The bounds, checked, as scalars of an array's library, precision and device."""
+    """Check the bounds and convert them to scalars of the array's library, dtype and device."""
     place = {"device": array.device} if _is_tensor(array) else {}
     return Bounds(*(xp.asarray(bound, dtype=array.dtype, **place) for bound in _checked(*bounds)))
 
 
 def _is_tensor(array: Array) -> bool:
-    """Whether an array is PyTorch's. Not array-api-compat's function, whose cache makes
-    torch.compile warn.
+    """Whether this is a PyTorch tensor.
+
+    The cache of array-api-compat's own check makes torch.compile warn.
     """
-    torch = sys.modules.get("torch")  # whoever made a tensor has imported it
+    torch = sys.modules.get("torch")  # there can be no tensor without it
     return torch is not None and isinstance(array, torch.Tensor)
 
 
 def _namespace(**arrays: Array) -> Any:
-    """The array library of the arguments, which must be one, with floating-point numbers of one
-    shape.
-    """
+    """Return the array library of floating-point arguments of one library and one shape."""
     xp = _library(**arrays)
     for name, array in arrays.items():
         if not xp.isdtype(array.dtype, "real floating"):
@@ -169,14 +169,14 @@ def _library(**arrays: Array) -> Any:
         return array_namespace(*arrays.values())
     except TypeError:
         kinds = ", ".join(f"`{name}` is of type {_type_name(x)}" for name, x in arrays.items())
-        raise InputError(f"{kinds}; they must be arrays of one library.") from None
+        raise InputError(f"{kinds}; they must be arrays of the same library.") from None
 
 
 def _check_shapes(**arrays: Array) -> None:
     shapes = {name: tuple(x.shape) for name, x in arrays.items()}
     if len(set(shapes.values())) > 1:
         described = ", ".join(f"`{name}` has the shape {shape}" for name, shape in shapes.items())
-        raise InputError(f"{described}; they must be equal: one of each per sample.")
+        raise InputError(f"{described}; the shapes must be equal, with one entry per sample.")
 
 
 def _type_name(thing: Any) -> str:
@@ -187,12 +187,12 @@ def _type_name(thing: Any) -> str:
 
 
 def _checked(lower: Scalar, upper: Scalar) -> Bounds:
-    """Bounds, refused where they are known not to enclose 1. Traced ones cannot be checked."""
+    """Return the bounds, or raise if they do not enclose 1; traced values cannot be checked."""
     is_known = isinstance(lower, Real) and isinstance(upper, Real)
     if is_known and not 0 < lower < 1 < upper < math.inf:
         raise InputError(
-            f"The target ratios are {lower:g} and {upper:g}; they must keep 0 < lower < 1 < upper "
-            f"and be finite, for example 0.8 and 1.25."
+            f"The target ratios are {lower:g} and {upper:g}; they must be finite and satisfy "
+            f"0 < lower < 1 < upper, for example 0.8 and 1.25."
         )
     return Bounds(lower, upper)
 
@@ -227,14 +227,14 @@ def mirrored(b: Scalar) -> Bounds:
 Surrogate = Callable[[Float[Array, "*b"], Float[Array, "*b"], Bounds], Float[Array, "*b"]]
 Targets = Callable[..., Bounds]
 
-# How near a parameter may come to its limits. A weight divides by r_target − 1, and float32 rounds
-# a target that is nearer to 1 than 6e-8 to 1.
+# Minimum distance of a parameter from its limits. Weights divide by r_target − 1, and float32
+# rounds a target within 6e-8 of 1 to exactly 1.
 NEAREST = 1e-6
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of an objective: a number strictly between ``low`` and ``high``."""
+    """A parameter of an objective: a number strictly between ``low`` and ``high``."""
 
     name: str
     default: float
@@ -244,7 +244,7 @@ class Parameter:
     help: str = ""
 
     def check(self, value: float) -> None:
-        """Raise InputError for a value that is not a finite number within the limits."""
+        """Raise ``InputError`` unless the value is a finite number within the limits."""
         is_finite = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
         if not (is_finite and self.low + NEAREST <= value <= self.high - NEAREST):
             below = "" if self.high == math.inf else f" and below {self.high:g}"
@@ -256,29 +256,27 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Objective:
-    """Everything there is to know about one objective. Command line, tuning and figures read it
-    here.
-    """
+    """Complete definition of an objective, read by the command line, tuning and figures."""
 
     name: str
     title: str
     surrogate: Surrogate
-    targets: Targets  # from the parameters to the two target ratios
+    targets: Targets  # maps the parameters to the two target ratios
     parameters: tuple[Parameter, ...]
     colour: str = "#666666"  # in figures
 
     @property
     def defaults(self) -> dict[str, float]:
-        """Every parameter at its default."""
+        """Default value of each parameter."""
         return {p.name: p.default for p in self.parameters}
 
     @property
     def search_space(self) -> dict[str, tuple[float, ...]]:
-        """The values that tuning tries for each parameter."""
+        """Values that tuning tries for each parameter."""
         return {p.name: p.search for p in self.parameters}
 
     def resolve(self, given: Mapping[str, float]) -> dict[str, float]:
-        """All parameters: those given, checked, and defaults for the rest."""
+        """Check the given parameters and fill in the defaults of the others."""
         known = self.defaults
         for name in given:
             if name not in known:
@@ -294,7 +292,7 @@ class Objective:
         return {name: float(value) for name, value in values.items()}
 
     def bounds(self, **parameters: float) -> Bounds:
-        """The two target ratios for these parameters; those left out take their defaults."""
+        """Return the two target ratios; omitted parameters take their defaults."""
         return self.targets(**self.resolve(parameters))
 
 
@@ -302,8 +300,8 @@ def _call(parameters: Mapping[str, float]) -> str:
     return ", ".join(f"`{name}` ({value:g})" for name, value in parameters.items()) or "none"
 
 
-# Appendix D.3.2. Asymmetric MAPPO and MASPO search the same targets as MARS, one for one: 1 −
-# ε_lower is B_lower and 1 + ε_upper is B_upper (the paper's "Ablation Fairness").
+# Appendix D.3.2. Asymmetric MAPPO and MASPO search exactly the targets of MARS: 1 − ε_lower =
+# B_lower and 1 + ε_upper = B_upper (the paper's "Ablation Fairness").
 _EPSILON = Parameter(
     "epsilon", 0.2, 0, 1, (0.05, 0.1, 0.2), "The targets are 1 - epsilon and 1 + epsilon."
 )
@@ -327,19 +325,21 @@ OBJECTIVES: dict[str, Objective] = {}
 
 
 def register_objective(objective: Objective) -> Objective:
-    """Make an objective known by its name to everything that takes one: ``ratiosym.train``, the
-    command line, plans, tuning and figures. Names are taken once.
+    """Register an objective under its name.
+
+    The name is then accepted by ``ratiosym.train``, the command line, plans, tuning and figures. A
+    name cannot be reused for a different objective.
     """
     if not isinstance(objective, Objective):
         raise InputError(
-            f"register_objective got a {type(objective).__name__}; it takes a "
+            f"register_objective got a {type(objective).__name__}; it needs a "
             f"ratiosym.objectives.Objective."
         )
     if OBJECTIVES.get(objective.name, objective) != objective:
         raise InputError(
-            f"There is another objective '{objective.name}' already. Choose another name."
+            f"A different objective named '{objective.name}' already exists. Choose another name."
         )
-    objective.resolve({})  # defaults keep their own limits
+    objective.resolve({})  # the defaults must be within their own limits
     OBJECTIVES[objective.name] = objective
     return objective
 
@@ -361,11 +361,11 @@ for _objective in (
     register_objective(_objective)
 # fmt: on
 
-BUILT_IN = frozenset(OBJECTIVES)  # known to every process
+BUILT_IN = frozenset(OBJECTIVES)  # available in every process
 
 
 def get_objective(name: str) -> Objective:
-    """The objective of this name: built in, registered, or ``package.module:OBJECTIVE``."""
+    """Look up an objective: built in, registered, or ``package.module:OBJECTIVE``."""
     if name in OBJECTIVES:
         return OBJECTIVES[name]
     if ":" in name:
@@ -386,7 +386,7 @@ def get_objective(name: str) -> Objective:
 # -------------------------------------------------------------------------------------- diagnostics
 
 QUANTILES = (0.01, 0.25, 0.5, 0.75, 0.99)
-_LARGEST = 88.0  # log of the largest ratio told apart: float32 ends a little above exp(88)
+_LARGEST = 88.0  # log-ratios are capped here: float32 overflows just above exp(88)
 
 
 class RatioDiagnostics(NamedTuple):
@@ -395,8 +395,8 @@ class RatioDiagnostics(NamedTuple):
     minimum: Float[Array, ""]
     maximum: Float[Array, ""]
     quantiles: Float[Array, "levels"]  # at QUANTILES
-    beyond_target: Float[Array, ""]  # share of samples past their target in the improving direction
-    approximate_kl: Float[Array, ""]  # mean of (r − 1) − log r, which estimates KL(π_old ‖ π_θ)
+    beyond_target: Float[Array, ""]  # fraction past their target in the improving direction
+    approximate_kl: Float[Array, ""]  # mean of (r − 1) − log r, an estimate of KL(π_old ‖ π_θ)
 
 
 def ratio_diagnostics(
@@ -405,10 +405,10 @@ def ratio_diagnostics(
     bounds: Bounds,
     weight: Float[Array, "*b"] | Bool[Array, "*b"] | None = None,
 ) -> RatioDiagnostics:
-    """What the ratios of a batch look like. Carries no gradient.
+    """Summarise the ratios of a batch, without gradients.
 
-    Samples of weight 0 count in nothing; with none left, the ratios read 1 and the rest 0.
-    Quantiles interpolate linearly between samples.
+    Samples with weight 0 are ignored; if none are left, the ratios are reported as 1 and the rest
+    as 0. Quantiles interpolate linearly between samples.
     """
     xp = _namespace(log_ratio=log_ratio, advantage=advantage)
     if weight is not None:
@@ -420,7 +420,7 @@ def ratio_diagnostics(
     counts = xp.ones_like(u, dtype=xp.bool) if weight is None else xp.reshape(weight, (-1,)) > 0
     num = xp.sum(xp.astype(counts, xp.int32))
 
-    r = xp.exp(xp.sort(xp.where(counts, u, largest)))  # [N], those that count in front
+    r = xp.exp(xp.sort(xp.where(counts, u, largest)))  # [N], ignored samples last
     last = xp.maximum(num - 1, xp.zeros_like(num))
     place = {"device": r.device} if _is_tensor(r) else {}
     levels = xp.asarray(QUANTILES, dtype=r.dtype, **place)

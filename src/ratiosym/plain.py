@@ -1,9 +1,8 @@
-"""Typed records from plain data: the one reader of every file that people can edit (runs, plans,
-settings).
+"""Typed records from plain data, for every file that people can edit (runs, plans, settings).
 
-JSON and TOML know neither which names a record has nor what kind each value must be.
-``read_record`` does: it gives a dataclass whose fields have their declared types, or an InputError
-that names the field, what came and what is allowed.
+JSON and TOML do not know which fields a record has or which type each value must have.
+``read_record`` returns a dataclass whose fields have their declared types, or raises an
+``InputError`` that names the field, what was given and what is allowed.
 """
 
 import dataclasses
@@ -27,9 +26,7 @@ _WORDS = {
 
 
 def read_record(kind: type[Record], data: Any, what: str) -> Record:
-    """``kind`` from a table of names and values. ``what`` begins messages, as in "The run's
-    config".
-    """
+    """Build a ``kind`` from a mapping. ``what`` begins error messages, as in "The run's config"."""
     if not isinstance(data, Mapping):
         raise InputError(f"{what} is {shorten(data)}; it must be {_WORDS[dict]}.")
     fields = {f.name: f for f in dataclasses.fields(kind) if f.init}  # type: ignore[arg-type]
@@ -52,7 +49,7 @@ def read_record(kind: type[Record], data: Any, what: str) -> Record:
 
 
 def read_value(kind: Any, value: Any, what: str) -> Any:
-    """A value of a declared type. Whole numbers are numbers too; true and false are neither."""
+    """Convert a value to its declared type. Integers are accepted as floats; booleans are not."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return value
@@ -94,13 +91,13 @@ def _read_scalar(kind: type, value: Any, what: str) -> Any:
 
 
 def to_plain(value: Any) -> Any:
-    """A number of an array library as Python's; anything else as it is."""
+    """Convert array scalars to Python numbers; return anything else unchanged."""
     is_scalar = getattr(value, "shape", None) == () and hasattr(value, "item")
     return value.item() if is_scalar else value
 
 
 def unknown_name(what: str, name: Any, names: Iterable[str], end: str | None = None) -> InputError:
-    """What to say of a name that does not exist: the closest one, and what there is."""
+    """Build the error for an unknown name, with the closest match and the valid names."""
     names = list(names)
     matches = get_close_matches(str(name), names, n=1, cutoff=0.4)
     closest = "".join(f" Closest: '{match}'." for match in matches)
@@ -109,6 +106,6 @@ def unknown_name(what: str, name: Any, names: Iterable[str], end: str | None = N
 
 
 def shorten(value: Any, limit: int = 60) -> str:
-    """A value as it is written, cut where it would fill the screen."""
+    """Return the repr of a value, shortened to ``limit`` characters."""
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 4]} ..."

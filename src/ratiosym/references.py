@@ -1,7 +1,7 @@
-"""Parts of your own by name: ``package.module:attribute`` or ``path/to/file.py:attribute``.
+"""References to user code: ``package.module:attribute`` or ``path/to/file.py:attribute``.
 
-A task, network, objective or tracker that is named in this way is recorded with a run and found
-again by whoever resumes it, in this process or another.
+A task, network, objective or tracker given in this form is recorded with the run, so any process
+that resumes the run can load it again.
 """
 
 import hashlib
@@ -16,15 +16,13 @@ from ratiosym.errors import InputError
 
 
 def is_reference(name: str) -> bool:
-    """Whether a name points into a module or a file."""
+    """Whether a name refers to an attribute of a module or file."""
     module, colon, attribute = name.rpartition(":")
     return bool(colon and module and attribute.isidentifier())
 
 
 def load_reference(name: str, what: str) -> Any:
-    """The object a reference points at. ``what`` is what it should be, for messages ("task",
-    "network").
-    """
+    """Load the referenced object. ``what`` is used in error messages ("task", "network")."""
     module_name, _, attribute = name.rpartition(":")
     if not is_reference(name):
         raise InputError(
@@ -39,12 +37,12 @@ def load_reference(name: str, what: str) -> Any:
         return getattr(module, attribute)
     except AttributeError:
         raise InputError(
-            f"The {what} '{name}' is missing: '{module_name}' has no '{attribute}'."
+            f"The {what} '{name}' cannot be loaded: '{module_name}' has no '{attribute}'."
         ) from None
 
 
 def canonical_reference(name: str) -> str:
-    """The same reference, valid from any working directory: a file's path is made absolute."""
+    """Make a reference valid from any working directory by making file paths absolute."""
     module_name, _, attribute = name.rpartition(":")
     if is_reference(name) and module_name.endswith(".py"):
         return f"{Path(module_name).expanduser().absolute()}:{attribute}"
@@ -53,15 +51,15 @@ def canonical_reference(name: str) -> str:
 
 def _import(name: str, module_name: str, what: str) -> ModuleType:
     if (here := str(Path.cwd())) not in sys.path:
-        sys.path.append(here)  # as ``python -m`` does; last, so that nothing installed is hidden
+        sys.path.append(here)  # like ``python -m``, but last, to not shadow installed packages
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and module_name.split(".")[0] == error.name.split(".")[0]:
             raise InputError(
                 f"The {what} '{name}' cannot be loaded: there is no module '{error.name}'. Install "
-                f"its package, "
-                f"run from the directory that holds it, or name a file: path/to/file.py:name."
+                f"its package, run from the directory that contains it, or name a file: "
+                f"path/to/file.py:name."
             ) from None
         raise
 
@@ -70,7 +68,7 @@ def _load_file(name: str, path: str, what: str) -> ModuleType:
     file = Path(path).expanduser().absolute()
     if not file.is_file():
         raise InputError(f"The {what} '{name}' cannot be loaded: there is no file '{file}'.")
-    # One module per file and process, so that classes defined in it stay the same classes.
+    # Load each file once per process, so that its classes keep their identity.
     module_name = f"ratiosym_user_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
     if module_name in sys.modules:
         return sys.modules[module_name]

@@ -166,7 +166,7 @@ def test_trackers_are_found_by_name():
     ("names", "message"),
     [
         (["tensorbord"], r"Unknown tracker 'tensorbord'\. Closest: 'tensorboard'\. Choose one of"),
-        (["tests.runs.test_trackers:nothing"], "is missing: .* has no 'nothing'"),
+        (["tests.runs.test_trackers:nothing"], "cannot be loaded: .* has no 'nothing'"),
         (["tests.runs.test_trackers:MADE"], "must be a function or class without arguments"),
         (["no.such.module:thing"], "there is no module 'no'"),
         ("tensorboard", r"`track` is 'tensorboard'; it must be a list of names"),
