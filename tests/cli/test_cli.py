@@ -214,13 +214,13 @@ WRONG = {
     "minibatches": (
         (*SMOKE, "--num-minibatches", 3),
         (
-            "3 minibatches do not divide the 4 environments of a group",
-            "Choose --num-minibatches as a divisor of 4",
+            "4 environments per group",
+            "cannot be split into 3 equal minibatches. Make --num-minibatches a divisor of 4",
         ),
     ),
     "groups": (
         (*SMOKE, "--update-batch-size", 3),
-        ("8 environments cannot be split into 3 equal groups", "Choose --num-envs as a multiple"),
+        ("8 environments cannot be split into 3 equal groups", "Make --num-envs a multiple"),
     ),
     "no seeds": ((*SMOKE, "--num-seeds", 0), ("--num-seeds is 0; it must be at least 1.",)),
     "seed": ((*SMOKE, "--seed", -1), ("--seed is -1; it must be from 0 to 4294967295.",)),

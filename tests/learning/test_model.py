@@ -125,11 +125,11 @@ def test_a_file_is_found_again_from_another_directory(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("NUMBER", "is of type int; it must be a function that takes a RunShape"),
+        ("NUMBER", "is an object of type int; it must be a function that takes a RunShape"),
         ("nowhere", "has no 'nowhere'"),
         ("half_a_model", "of type Half without initial_carry, critic. It must return a model"),
         ("the_class", "a class, not an object"),
-        ("wants_more", "cannot be made from a RunShape: TypeError.*'more'"),
+        ("wants_more", "cannot be built from a RunShape: TypeError.*'more'"),
         ("not_hashable", "is not hashable.*Make its class a frozen dataclass"),
         ("never_equal", "a different model each time.*frozen dataclass"),
     ],
@@ -142,9 +142,9 @@ def test_what_is_no_model_is_refused(name, message):
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("init", "init returned of type tuple; it must return Params"),
+        ("init", "init returned an object of type tuple; it must return Params"),
         ("no carries", "initial_carry returned .*; it must return Carries"),
-        ("no pair", "actor returned .*; it must return two things"),
+        ("no pair", "actor returned .*; it must return a pair"),
         ("one policy", r"the actor's .* have the shape \(2, 3\); it must be \(2, 3, 2\)"),
         ("last carry", r"actor returned the carry float32\[3, 2\] .* float32\[2, 3, 2\]"),
         ("values", r"the values of `critic`='central' have the shape \(2, 3, 1\); .* \(2, 3\)"),

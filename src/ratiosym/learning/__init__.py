@@ -1,1 +1,1 @@
-"""How one policy is learned."""
+"""The learner: networks, rollouts, updates and the training loop of one policy per seed."""

@@ -1,11 +1,11 @@
-"""Generalised advantage estimation and the value targets. Needs nothing but arrays."""
+"""Generalised advantage estimation and value targets, as functions of plain arrays."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-Values = Float[Array, "T *b"] | Float[Array, "T *b A"]  # of the team, or of each agent
+Values = Float[Array, "T *b"] | Float[Array, "T *b A"]  # one per team, or one per agent
 Number = float | np.floating | Float[Array, ""]
 
 
@@ -17,15 +17,15 @@ def generalised_advantages(
     discount: Number,
     gae_lambda: Number,
 ) -> Float[Array, "T *b A"]:
-    r"""GAE, one advantage per agent, from one value for the team or from one per agent.
+    r"""Compute GAE with one advantage per agent, from a team value or from one value per agent.
 
     .. math::
         \delta_t = R_t + \gamma V(s_{t+1}) - V(s_t), \quad
         \hat A_t = \delta_t + \gamma \lambda (1 - \text{end}_t) \hat A_{t+1}
 
-    ``next_value`` is what follows the step: 0 where the task ended, and at a time limit either 0 or
-    the value of the episode's last state (``batch.next_values`` decides). Where all agents share
-    the reward and the value their advantages are equal: the paper's joint advantage.
+    ``next_value`` is V(s_{t+1}): 0 after a terminal step, and at a time limit either 0 or the value
+    of the episode's last state (see ``batch.next_values``). If all agents share both reward and
+    value, their advantages are equal, which is the paper's joint advantage.
     """
     change = discount * next_value - value
     delta = reward + (change if is_per_agent(value, reward) else change[..., None])
@@ -40,10 +40,9 @@ def generalised_advantages(
 
 
 def value_targets(advantage: Float[Array, "T *b A"], value: Values) -> Values:
-    """Advantage + value; for the team, the mean of that over agents.
+    """Return advantage + value, averaged over agents if there is one value per team.
 
-    The gradient of sum_i (V - R_i)^2 is that of N (V - mean R)^2: one target for the team loses
-    nothing.
+    The average loses nothing: sum_i (V - R_i)^2 has the same gradient as N (V - mean R)^2.
     """
     if is_per_agent(value, advantage):
         return advantage + value
@@ -51,5 +50,5 @@ def value_targets(advantage: Float[Array, "T *b A"], value: Values) -> Values:
 
 
 def is_per_agent(value: Array, of_agents: Array) -> bool:
-    """Whether there is a value for each agent, or one for the team."""
+    """Whether there is one value per agent rather than one per team."""
     return value.ndim == of_agents.ndim

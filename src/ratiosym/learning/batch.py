@@ -1,6 +1,4 @@
-"""From a rollout to what the update reads: values, advantages, and time cut into sequences
-(Algorithm 1, lines 8 and 9).
-"""
+"""Turn a rollout into a batch: values, advantages, sequences (Algorithm 1, lines 8 and 9)."""
 
 from functools import partial
 from typing import NamedTuple
@@ -17,18 +15,16 @@ from ratiosym.types import Observation, Transition
 
 
 class Batch(NamedTuple):
-    """A rollout cut into sequences, [L, N, ...]: N sequences of all local groups, group after
-    group.
-    """
+    """A rollout cut into N sequences of length L, [L, N, ...], ordered by local group."""
 
     observation: Observation
     is_start: Bool[Array, "L N"]
     action: PyTree
     log_prob: Float[Array, "L N A"]
     advantage: Float[Array, "L N A"]
-    value: Float[Array, "L N *A"]  # one for the team, or one per agent
+    value: Float[Array, "L N *A"]  # one per team, or one per agent
     target: Float[Array, "L N *A"]
-    actor_carry: Carry  # [N, ...], in front of each sequence
+    actor_carry: Carry  # [N, ...], at the start of each sequence
     critic_carry: Carry
 
 
@@ -41,11 +37,11 @@ def make_batch(
     transition: Transition,  # [T, G, E, ...]
     hyperparameters: Hyperparameters,
 ) -> tuple[Batch, Carry]:
-    """Values for the whole rollout in one pass, advantages, and everything cut into sequences.
+    """Compute values and advantages of the whole rollout and cut everything into sequences.
 
-    Also the critic's carry in front of the next rollout.
+    Also returns the critic's carry for the start of the next rollout.
     """
-    # values of all moments and of the one after the last: [T + 1, G, E] or [T + 1, G, E, A]
+    # values, including the observation after the last step: [T + 1, G, E] or [T + 1, G, E, A]
     observation, is_start = jax.tree.map(
         lambda x, last: jnp.concatenate([x, last[None]]),
         (transition.observation, transition.is_start),
@@ -79,7 +75,7 @@ def make_batch(
         actor_carry=start_carries(before.actor_carry, shape),
         critic_carry=start_carries(before.critic_carry, shape),
     )
-    # The critic has read the next rollout's first observation already: the carry before it.
+    # The critic has already read the next rollout's first observation: return the carry before it.
     return batch, jax.tree.map(lambda x: x[-2], carries)
 
 
@@ -88,17 +84,15 @@ def next_values(
     model: Model,
     critic: PyTree,
     transition: Transition,  # [T, G, E, ...]
-    values: Float[Array, "T G E *A"],  # T + 1 of them
+    values: Float[Array, "T G E *A"],  # T + 1 time steps
     carries: Carry,  # [T + 1, G, E, ...]
 ) -> Float[Array, "T-1 G E *A"]:
-    """What follows each step: the next value; 0 where the task ended; at a time limit as the shape
-    says.
-    """
+    """Return V(s_{t+1}) for each step: 0 after termination; at a time limit see ``RunShape``."""
     if shape.time_limit == "bootstrap":
         last = jax.tree.map(lambda x: x[None], transition.last_observation)
         never = jnp.zeros((1, *transition.truncated.shape), bool)
         remembered = jax.tree.map(lambda x: x[:-1], carries)
-        # Every moment is a sequence of one, with time as a part of its batch: [1, T, G, E].
+        # Each step is a sequence of length one, with time folded into the batch: [1, T, G, E].
         at_limit = model.critic(critic, last, never, remembered)[0][0]
     else:
         at_limit = jnp.zeros_like(values[1:])
@@ -111,9 +105,7 @@ def next_values(
 
 
 def to_sequences(x: Shaped[Array, "T G E *r"], length: int) -> Shaped[Array, "L N *r"]:
-    """Cut time into pieces of ``length`` steps; N = groups x pieces x environments, group after
-    group.
-    """
+    """Cut time into pieces of ``length`` steps; N = groups x pieces x environments, by group."""
     num_steps, num_groups, num_envs = x.shape[:3]
     pieces = num_steps // length
     x = x.reshape(pieces, length, num_groups, num_envs, *x.shape[3:])
@@ -121,10 +113,10 @@ def to_sequences(x: Shaped[Array, "T G E *r"], length: int) -> Shaped[Array, "L 
 
 
 def start_carries(carry: Carry, shape: RunShape) -> Carry:
-    """The carry in front of each sequence, [G, E, ...] -> [N, ...].
+    """Return the carry at the start of each sequence, [G, E, ...] -> [N, ...].
 
-    A rollout trained as one sequence begins with its own carry. One that is cut into single steps
-    has a model that remembers nothing.
+    A rollout trained as one sequence starts from its own carry; only memoryless models are trained
+    on single steps.
     """
     pieces = shape.rollout_length // shape.sequence_length
 

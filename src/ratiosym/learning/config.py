@@ -1,6 +1,4 @@
-"""What one run is: static integers that shape the program, traced floats that do not, and their
-validation.
-"""
+"""Configuration of a run: static sizes, traced hyperparameters and their validation."""
 
 import dataclasses
 import math
@@ -14,81 +12,79 @@ from ratiosym.plain import read_record, unknown_name
 from ratiosym.references import canonical_reference, is_reference
 
 NETWORKS = ("gru", "feedforward")  # built in
-MAX_STEPS, MAX_EVALUATIONS = 10**15, 10**6  # beyond them a typing error, and hours of planning
+MAX_STEPS, MAX_EVALUATIONS = 10**15, 10**6  # anything larger is most likely a typo
 
 
 @dataclass(frozen=True)
 class RunShape:
-    """The sizes of a run. Changing one compiles a new program."""
+    """Static sizes of a run. Changing any of them triggers recompilation."""
 
     num_envs: int = 128
-    """Environments side by side, over all groups of the update batch."""
+    """Parallel environments, in total over all groups of the update batch."""
     update_batch_size: int = 2
-    """Groups of environments. Each is shuffled and normalised by itself; gradients are averaged
-    (Table 3)."""
+    """Groups of environments. Each is shuffled and normalised separately; gradients are averaged
+    over groups (Table 3)."""
     rollout_length: int = 128
-    """Steps each environment takes between two updates (Table 3)."""
+    """Steps per environment between two updates (Table 3)."""
     num_epochs: int = 4
-    """Passes over a rollout (Table 2: 2, 4 or 8)."""
+    """Passes over each rollout (Table 2: 2, 4 or 8)."""
     num_minibatches: int = 4
     """Gradient steps per pass (Table 2: 2, 4 or 8)."""
     network: str = "gru"
-    """gru, feedforward, or your own as package.module:function."""
+    """gru, feedforward, or a custom network as package.module:function."""
     actor_hidden_size: int = 128
-    """Width of the actor's layers and of its recurrent state."""
+    """Width of the actor's layers and recurrent state."""
     critic_hidden_size: int = 128
-    """Width of the critic's layers and of its recurrent state."""
+    """Width of the critic's layers and recurrent state."""
     actor_depth: int = 1
-    """Dense layers of the actor in front of its recurrent layer."""
+    """Dense layers of the actor before its recurrent layer."""
     critic_depth: int = 1
-    """Dense layers of the critic in front of its recurrent layer."""
+    """Dense layers of the critic before its recurrent layer."""
     critic: Literal["central", "local"] = "central"
-    """What the critic sees: the global state, one value for the team; or each agent's observation,
-    one value per agent (as in IPPO)."""
+    """Input of the critic. central: the global state, with one value for the team. local: each
+    agent's own observation, with one value per agent (as in IPPO)."""
     time_limit: Literal["end", "bootstrap"] = "end"
-    """end: a time limit ends the episode, as in the paper. bootstrap: the value of the last state
-    follows it."""
+    """end: a time limit counts as the end of the episode, as in the paper. bootstrap: the return
+    continues with the value of the last state."""
     mask_inactive: bool = False
-    """Leave samples of dead or finished agents out of the loss."""
+    """Exclude samples of dead or finished agents from the loss."""
     num_eval_episodes: int = 32
     """Episodes per evaluation."""
 
     def __post_init__(self) -> None:
-        """A network in a file is recorded by its absolute path, to be found from anywhere."""
+        """Make the path of a network file absolute, so that it is found from any directory."""
         if isinstance(self.network, str):
             object.__setattr__(self, "network", canonical_reference(self.network))
 
     @property
     def is_recurrent(self) -> bool:
-        """Whether sequences are trained in order. Networks of your own always are: it is right for
-        all.
+        """Whether training preserves time order. Always true for custom networks, as it is safe
+        for every kind.
         """
         return self.network != "feedforward"
 
     @property
     def sequence_length(self) -> int:
-        """Steps trained in one piece: the whole rollout if the network is recurrent, else single
-        steps.
-        """
+        """Length of training sequences: the whole rollout if recurrent, else a single step."""
         return self.rollout_length if self.is_recurrent else 1
 
     @property
     def envs_per_group(self) -> int:
-        """Environments of one group."""
+        """Environments per group."""
         return self.num_envs // self.update_batch_size
 
     @property
     def sequences_per_group(self) -> int:
-        """Sequences of one group in one rollout."""
+        """Sequences per group and rollout."""
         return self.envs_per_group * self.rollout_length // self.sequence_length
 
     @property
     def steps_per_update(self) -> int:
-        """Environment steps of one rollout, never multiplied by agents."""
+        """Environment steps per rollout, not multiplied by the number of agents."""
         return self.num_envs * self.rollout_length
 
     def validate(self) -> None:
-        """Raise InputError where the sizes do not fit together."""
+        """Raise ``InputError`` if the sizes are invalid or incompatible."""
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
             if f.type is int and value < 1:
@@ -111,46 +107,41 @@ class RunShape:
         if self.num_envs % self.update_batch_size:
             raise InputError(
                 f"{self.num_envs} environments cannot be split into {self.update_batch_size} equal "
-                f"groups. "
-                f"Choose `num_envs` as a multiple of `update_batch_size`."
+                f"groups. Make `num_envs` a multiple of `update_batch_size`."
             )
         if self.sequences_per_group % self.num_minibatches:
             what = "environments" if self.is_recurrent else "steps"
             raise InputError(
-                f"{self.num_minibatches} minibatches do not divide the {self.sequences_per_group} "
-                f"{what} of a group "
-                f"({self.num_envs} environments in {self.update_batch_size} groups). Choose "
-                f"`num_minibatches` as a "
-                f"divisor of {self.sequences_per_group}, or change `num_envs` or "
-                f"`update_batch_size`."
+                f"{self.sequences_per_group} {what} per group ({self.num_envs} environments in "
+                f"{self.update_batch_size} groups) cannot be split into {self.num_minibatches} "
+                f"equal minibatches. Make `num_minibatches` a divisor of "
+                f"{self.sequences_per_group}, or change `num_envs` or `update_batch_size`."
             )
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Numbers that a compiled program takes as arguments: changing one never compiles again."""
+    """Numbers passed to compiled programs as arguments: changing them never recompiles."""
 
     actor_learning_rate: float = 2.5e-4
-    """Adam's step size for the policy (Table 2: 1e-4, 2.5e-4 or 5e-4)."""
+    """Adam's learning rate for the actor (Table 2: 1e-4, 2.5e-4 or 5e-4)."""
     critic_learning_rate: float = 2.5e-4
-    """Adam's step size for the critic (Table 2: 1e-4, 2.5e-4 or 5e-4)."""
+    """Adam's learning rate for the critic (Table 2: 1e-4, 2.5e-4 or 5e-4)."""
     entropy_coefficient: float = 0.01
     """Weight of the entropy bonus, beta in Algorithm 1 (Table 2: 0, 1e-5 or 1e-2)."""
     value_clip: float = 0.2
-    """How far a value may move from the old one before the loss stops rewarding it (Table 2: 0.05,
-    0.1, 0.2).
-    """
+    """Clip range of the value loss around the old value (Table 2: 0.05, 0.1 or 0.2)."""
     discount: float = 0.99
-    """Gamma (Table 3)."""
+    """Discount factor gamma (Table 3)."""
     gae_lambda: float = 0.95
-    """Lambda of the advantage estimate (Table 3)."""
+    """Lambda of generalised advantage estimation (Table 3)."""
     value_coefficient: float = 0.5
     """Weight of the value loss (Table 3)."""
     max_grad_norm: float = 0.5
-    """Gradients are scaled down to this global norm, policy and critic apart (Table 3)."""
+    """Maximum global gradient norm, applied to actor and critic separately (Table 3)."""
 
     def validate(self) -> None:
-        """Raise InputError for numbers outside their range."""
+        """Raise ``InputError`` if a number is outside its range."""
         ranges = {
             "discount": (0.0, 1.0),
             "gae_lambda": (0.0, 1.0),
@@ -160,16 +151,15 @@ class Hyperparameters:
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
             low, high = ranges.get(f.name, (0.0, math.inf))
-            is_open = (
-                f.name not in ranges
-            )  # a learning rate, a clip or a norm of exactly 0 learns nothing
+            # Nothing is learned with a learning rate, clip range or norm of exactly 0.
+            is_open = f.name not in ranges
             if not math.isfinite(value) or not low <= value <= high or (is_open and value == low):
                 limit = f"above {low:g}" if is_open else f"from {low:g} to {high:g}"
                 raise InputError(f"`{f.name}` is {value:g}; it must be a number {limit}.")
 
 
 def check_seed(seed: int) -> None:
-    """Raise InputError for numbers that JAX would silently turn into other seeds."""
+    """Raise ``InputError`` for numbers that JAX would silently map to another seed."""
     if not isinstance(seed, Integral):
         raise InputError(f"`seed` is {seed!r}; it must be a whole number.")
     if not 0 <= seed < 2**32:
@@ -178,26 +168,26 @@ def check_seed(seed: int) -> None:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One run, whole: with the same values on the same machine it gives the same numbers."""
+    """Complete configuration of a run: it determines the results on a given machine."""
 
     task: str
     objective: str = "mars"
     seed: int = 0
     steps: int = 2_000_000
-    """Environment steps to train for (whole updates; never more than this)."""
+    """Environment steps to train for, rounded down to whole updates."""
     num_evaluations: int = 40
-    """Evaluations, evenly spaced, beside the one before training."""
+    """Evenly spaced evaluations, in addition to the one before training."""
     anneal_learning_rates: bool = False
-    """Lower both learning rates linearly to 0 over the run, whose budget then cannot be raised
-    later. Off in the paper."""
+    """Anneal both learning rates linearly to 0 over the run. The budget of such a run cannot be
+    raised later. The paper does not anneal."""
     objective_parameters: dict[str, float] = field(default_factory=dict)
-    """The objective's own parameters. Those left out take the objective's defaults at once, so that
-    a record always holds the numbers that were used."""
+    """The objective's own parameters. Defaults are filled in immediately, so that a run's record
+    always holds the numbers that were used."""
     hyperparameters: Hyperparameters = field(default_factory=Hyperparameters)
     shape: RunShape = field(default_factory=RunShape)
 
     def __post_init__(self) -> None:
-        """Resolve the objective's parameters."""
+        """Fill in the objective's defaults."""
         object.__setattr__(
             self,
             "objective_parameters",
@@ -206,7 +196,7 @@ class RunConfig:
 
     @property
     def num_updates(self) -> int:
-        """Whole updates within the budget."""
+        """Number of whole updates within the budget."""
         return self.steps // self.shape.steps_per_update
 
     @property
@@ -215,16 +205,14 @@ class RunConfig:
         return get_objective(self.objective).bounds(**self.objective_parameters)
 
     def evaluation_updates(self) -> list[int]:
-        """After which updates to evaluate: 0, then evenly spaced, ending with the last."""
+        """Updates after which to evaluate: 0, then evenly spaced up to the last one."""
         number, last = self.num_evaluations, self.num_updates
-        if number >= last:  # after every one; there may be far more evaluations than updates
+        if number >= last:  # evaluate after every update
             return list(range(last + 1))
         return [round(i * last / number) for i in range(number + 1)]
 
     def is_evaluation_due(self, update: int) -> bool:
-        """Whether the schedule evaluates after an update. However long it is, asking costs the
-        same.
-        """
+        """Whether an evaluation follows this update. Takes constant time."""
         number, last = self.num_evaluations, self.num_updates
         nearest = update * number // last
         return update in (0, last) or any(
@@ -233,7 +221,7 @@ class RunConfig:
         )
 
     def validate(self) -> None:
-        """Raise InputError where anything does not fit."""
+        """Raise ``InputError`` if any setting is invalid."""
         self.shape.validate()
         self.hyperparameters.validate()
         check_seed(self.seed)
@@ -246,25 +234,28 @@ class RunConfig:
             raise InputError(
                 f"A budget of {self.steps:,} steps is smaller than one update, which takes "
                 f"{self.shape.steps_per_update:,} ({self.shape.num_envs} environments x "
-                f"{self.shape.rollout_length} "
-                f"steps). Raise `steps`, or lower `num_envs` or `rollout_length`."
+                f"{self.shape.rollout_length} steps). Raise `steps`, or lower `num_envs` or "
+                f"`rollout_length`."
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """Convert to plain data for JSON."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, data: Any, what: str = "The configuration") -> "RunConfig":
-        """From plain data, of this version or 0.1; InputError for whatever does not fit."""
+        """Read plain data written by this version or 0.1; raise ``InputError`` if invalid."""
         config = read_record(cls, _from_0_1(data), what)
         config.validate()
         return config
 
 
 def _from_0_1(data: Any) -> Any:
-    """Records of version 0.1 had a fixed table of trust-region parameters, null where not given,
-    one hidden size for both networks, and a memory that was 'gru' or 'none'."""
+    """Convert a record of version 0.1.
+
+    It had a fixed table of trust-region parameters (null if not given), one hidden size for both
+    networks, and a ``memory`` of 'gru' or 'none'.
+    """
     if not isinstance(data, dict) or "trust_region" not in data:
         return data
     data = dict(data)

@@ -1,6 +1,4 @@
-"""Devices, hosts and the cache of compiled programs: settings that must be made before JAX
-starts.
-"""
+"""Devices, hosts and the compilation cache, which must be set up before JAX starts."""
 
 import hashlib
 import os
@@ -16,19 +14,19 @@ from ratiosym.machine import cpu_info
 
 
 def num_cores() -> int:
-    """Cores this process may use."""
+    """Return the number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def start_jax(
     coordinator: str | None = None, num_processes: int | None = None, process_id: int | None = None
 ) -> None:
-    """One JAX device per core, compiled programs cached on disk, and other hosts if there are any.
+    """Set up one JAX device per core, the compilation cache and, if given, other hosts.
 
-    The number of CPU devices can only be set before JAX has started; later calls leave it as it is.
+    The number of CPU devices can only be set before JAX starts; later calls do not change it.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # no chatter of the compiler on the screen
-    # A device that waits for another is no reason to abort: a busy machine, a laptop asleep.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # silence the compiler's log messages
+    # Do not abort when a device waits long for another, as on a busy or suspended machine.
     timeouts = {"warn_stuck": 600, "terminate": 36000}
     flags = (f"--xla_cpu_collective_call_{k}_timeout_seconds={v}" for k, v in timeouts.items())
     os.environ.setdefault("XLA_FLAGS", " ".join(flags))
@@ -36,22 +34,22 @@ def start_jax(
     given = (coordinator, num_processes, process_id)
     cores = max(1, num_cores() // (num_processes or 1))
     if jax.config.jax_num_cpu_devices < 1:  # type: ignore[attr-defined]
-        with suppress(RuntimeError):  # JAX is running already: take the devices there are
+        with suppress(RuntimeError):  # JAX has already started: use the devices it has
             jax.config.update("jax_num_cpu_devices", cores)
     if any(x is not None for x in given):
         if any(x is None for x in given):
             raise InputError(
                 "Several hosts need all three of `coordinator` (HOST:PORT), `num_processes` (N) "
-                "and `process_id` (0 to N - 1, a different one for each process)."
+                "and `process_id` (0 to N - 1, different for each process)."
             )
         check_hosts(coordinator, num_processes, process_id)  # type: ignore[arg-type]
         jax.distributed.initialize(coordinator, num_processes, process_id)
-        # Connects the processes, which has a time limit: now, not when one of them has compiled.
+        # Connecting has a time limit, so do it now, not after one process has spent time compiling.
         agree(True)
 
 
 def check_hosts(coordinator: str, num_processes: int, process_id: int) -> None:
-    """Raise InputError for numbers that JAX would wait for or stumble over."""
+    """Raise ``InputError`` for settings with which JAX would hang or fail obscurely."""
     host, _, port = coordinator.rpartition(":")
     if not host or not port.isdecimal():
         raise InputError(
@@ -62,12 +60,12 @@ def check_hosts(coordinator: str, num_processes: int, process_id: int) -> None:
     if not 0 <= process_id < num_processes:
         raise InputError(
             f"`process_id` is {process_id}; with `num_processes` {num_processes} it must be from 0 "
-            f"to {num_processes - 1}, a different one for each process."
+            f"to {num_processes - 1}, different for each process."
         )
 
 
 def agree(is_well: bool) -> bool:
-    """What the first process says, on every process."""
+    """Return the first process's value on every process."""
     if jax.process_count() == 1:
         return is_well
     from jax.experimental import multihost_utils
@@ -76,7 +74,7 @@ def agree(is_well: bool) -> bool:
 
 
 def enable_compilation_cache() -> None:
-    """Store compiled programs on disk, unless the user has set a cache of their own."""
+    """Cache compiled programs on disk, unless the user has already configured a cache."""
     if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
         jax.config.update("jax_compilation_cache_dir", str(cache_directory()))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
@@ -84,16 +82,16 @@ def enable_compilation_cache() -> None:
 
 
 def clear_programs() -> None:
-    """Release compiled programs that are no longer needed; their copies on disk stay.
+    """Release compiled programs from memory; their copies on disk remain.
 
-    A process may map only so many pieces of memory (Linux: vm.max_map_count, 65,530). A program of
-    the learner takes some 2,400 on a CPU, and XLA crashes where it gets no more.
+    Linux limits the memory maps of a process (vm.max_map_count, 65,530). On a CPU, each program of
+    the learner takes about 2,400, and XLA crashes when it runs out.
     """
     jax.clear_caches()
 
 
 def cache_directory() -> Path:
-    """One directory for each kind of processor: programs of one need not run on another."""
+    """Return a cache directory per processor type, as programs for one may not run on another."""
     base = (
         os.environ.get("RATIOSYM_CACHE")
         or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "ratiosym"

@@ -1,7 +1,7 @@
-"""What a policy returns: a distribution over the actions of every agent.
+"""Action distributions of the policies, one per agent.
 
-Both kinds have the same methods, so that nothing after the action head asks which kind it is. An
-action is stored as it was sampled; ``environment_action`` turns it into what the environment takes.
+Both kinds share an interface, so only the action head depends on the kind. Actions are stored as
+sampled; ``environment_action`` converts them to what the environment expects.
 """
 
 from typing import NamedTuple
@@ -19,44 +19,45 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
 class MaskedCategorical(NamedTuple):
-    """A choice among the legal actions."""
+    """Categorical distribution over the legal actions."""
 
     logits: Float[Array, "*b n"]
 
     @classmethod
     def of(cls, logits: Float[Array, "*b n"], legal: Bool[Array, "*b n"]) -> "MaskedCategorical":
-        """Illegal logits at the float32 minimum: probability and gradient zero."""
+        """Set illegal logits to the float32 minimum, for zero probability and gradient."""
         return cls(jnp.where(legal, logits, jnp.finfo(logits.dtype).min))
 
     def sample(self, key: Key) -> Int[Array, "*b"]:
-        """One action per agent."""
+        """Sample one action per agent."""
         return jax.random.categorical(key, self.logits)
 
     def log_prob(self, action: Int[Array, "*b"]) -> Float[Array, "*b"]:
-        """The log-probability of an action."""
+        """Log-probability of an action."""
         return jnp.take_along_axis(jax.nn.log_softmax(self.logits), action[..., None], axis=-1)[
             ..., 0
         ]
 
     def entropy(self) -> Float[Array, "*b"]:
-        """Exact, over the legal actions."""
+        """Exact entropy over the legal actions."""
         log_p = jax.nn.log_softmax(self.logits)
         p = jnp.exp(log_p)
         return -jnp.sum(p * jnp.where(p > 0, log_p, 0.0), axis=-1)
 
     def mode(self) -> Int[Array, "*b"]:
-        """The likeliest action."""
+        """Most likely action."""
         return jnp.argmax(self.logits, axis=-1)
 
     @staticmethod
     def environment_action(action: Int[Array, "*b"]) -> Int[Array, "*b"]:
-        """The index itself."""
+        """Return the index itself."""
         return action.astype(jnp.int32)
 
 
 class TanhGaussian(NamedTuple):
-    """A Gaussian squashed into (-1, 1). Actions are stored before the tanh, so that the ratio is
-    exact and finite.
+    """Gaussian squashed into (-1, 1) by tanh.
+
+    Actions are stored before the tanh, so that ratios are exact and finite.
     """
 
     mean: Float[Array, "*b n"]
@@ -64,15 +65,15 @@ class TanhGaussian(NamedTuple):
 
     @classmethod
     def of(cls, mean: Float[Array, "*b n"], parameter: Float[Array, "n"]) -> "TanhGaussian":
-        """State-independent scale: softplus(p) + 1e-3."""
+        """Use the state-independent scale softplus(parameter) + 1e-3."""
         return cls(mean, jnp.broadcast_to(jax.nn.softplus(parameter) + 1e-3, mean.shape))
 
     def sample(self, key: Key) -> Float[Array, "*b n"]:
-        """One action per agent, before the tanh."""
+        """Sample one action per agent, before the tanh."""
         return self.mean + self.scale * jax.random.normal(key, self.mean.shape)
 
     def log_prob(self, action: Float[Array, "*b n"]) -> Float[Array, "*b"]:
-        """The log-density of tanh(action), summed over dimensions: one ratio per agent."""
+        """Log-density of tanh(action), summed over dimensions to give one ratio per agent."""
         z = (action - self.mean) / self.scale
         gaussian = -0.5 * z * z - jnp.log(self.scale) - 0.5 * jnp.log(2 * jnp.pi)
         return jnp.sum(gaussian - log_tanh_slope(action), axis=-1)
@@ -80,8 +81,7 @@ class TanhGaussian(NamedTuple):
     def entropy(self) -> Float[Array, "*b"]:
         """Entropy of the squashed action: the Gaussian's plus the mean log slope of the tanh.
 
-        The latter has no closed form. A five-point quadrature gives it without the noise of a
-        sample (decision 6).
+        The latter has no closed form; five-point quadrature computes it without sampling noise.
         """
         gaussian = 0.5 + 0.5 * jnp.log(2 * jnp.pi) + jnp.log(self.scale)
         slope = sum(
@@ -91,12 +91,12 @@ class TanhGaussian(NamedTuple):
         return jnp.sum(gaussian + slope, axis=-1)
 
     def mode(self) -> Float[Array, "*b n"]:
-        """The Gaussian's centre."""
+        """Mean of the Gaussian, before the tanh."""
         return self.mean
 
     @staticmethod
     def environment_action(action: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
-        """The squashed action."""
+        """Squash the action into (-1, 1)."""
         return jnp.tanh(action)
 
 
@@ -104,5 +104,5 @@ Distribution = MaskedCategorical | TanhGaussian
 
 
 def log_tanh_slope(x: Float[Array, "*b"]) -> Float[Array, "*b"]:
-    """log(1 - tanh(x)^2), without the cancellation."""
+    """Compute log(1 - tanh(x)^2) without cancellation."""
     return 2.0 * (jnp.log(2.0) - x - jax.nn.softplus(-2.0 * x))

@@ -1,4 +1,4 @@
-"""Whole episodes of a team that does not learn: a policy with fixed parameters, or a script."""
+"""Whole episodes of a fixed team: a policy that is not being trained, or a scripted one."""
 
 from typing import NamedTuple
 
@@ -12,15 +12,15 @@ from ratiosym.types import Key, Keys, Observation, State
 
 
 class Episodes(NamedTuple):
-    """The results of a number of episodes, [n]."""
+    """Results of n episodes."""
 
-    returns: Float[Array, "n"]  # sum over steps of the mean over agents of the reward
+    returns: Float[Array, "n"]  # reward averaged over agents, summed over steps
     lengths: Int[Array, "n"]
-    metrics: dict[str, Float[Array, "n"]]  # as they stood at each episode's last step
+    metrics: dict[str, Float[Array, "n"]]  # at each episode's last step
 
 
 class Moment(NamedTuple):
-    """Where one episode stands."""
+    """Snapshot of an episode in progress."""
 
     time: Int[Array, ""]
     env_state: State
@@ -31,10 +31,9 @@ class Moment(NamedTuple):
 
 
 def run_episodes(env: Env, team: Team, keys: Keys) -> Episodes:
-    """One episode for each key, all side by side, until the last one has ended.
+    """Play one episode per key, all in parallel, until the last one has ended.
 
-    Everything random in an episode comes from its own key, so that an episode does not depend on
-    its neighbours.
+    All randomness of an episode comes from its own key, so episodes do not depend on each other.
     """
 
     def is_under_way(moments: Moment) -> Bool[Array, ""]:
@@ -48,9 +47,7 @@ def run_episodes(env: Env, team: Team, keys: Keys) -> Episodes:
 
 
 def record_episode(env: Env, team: Team, key: Key) -> list[Moment]:
-    """Every moment of the episode that ``run_episodes`` plays with this key, from its start to its
-    end.
-    """
+    """Return all snapshots of the episode that ``run_episodes`` plays with this key."""
 
     def step(moment: Moment, _: None) -> tuple[Moment, Moment]:
         moment = _advance(env, team, key, moment)
@@ -79,7 +76,7 @@ def _begin(env: Env, team: Team, key: Key) -> Moment:
 
 
 def _advance(env: Env, team: Team, key: Key, moment: Moment) -> Moment:
-    """One step. After the end the episode's numbers stay as they are."""
+    """Take one step. After the end, the episode's results no longer change."""
     action_key, env_key = jax.random.split(jax.random.fold_in(key, moment.time + 1))
     action, memory = team.act(action_key, moment.env_state, moment.observation, moment.memory)
     env_state, outcome = env.step(env_key, moment.env_state, action)

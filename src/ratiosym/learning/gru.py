@@ -1,9 +1,9 @@
-"""The recurrent core: a gated recurrent unit over a whole sequence, with its own gradient.
+"""A gated recurrent unit over whole sequences, with a custom gradient.
 
-Autodiff through a scan forms the weight gradient as a small product in every step. Here the
-backward scan only collects the gradients at the gates, and one large product after it forms the
-weight gradient; the input projection of the whole sequence is one product before the scan.
-docs/performance.md has the measurements.
+Differentiating through a scan computes the weight gradient as a small matrix product at every step.
+Here the backward scan only collects the gradients at the gates, and a single large product
+afterwards forms the weight gradient. The input projection of the whole sequence is likewise a
+single product before the scan. See docs/performance.md for measurements.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from ratiosym.types import Key
 
 
 class GRUParams(NamedTuple):
-    """The weights of the three gates side by side, in the order reset, update, candidate."""
+    """Weights of the three gates, concatenated in the order reset, update, candidate."""
 
     input_kernel: Float[Array, "F 3*H"]
     input_bias: Float[Array, "3*H"]
@@ -27,9 +27,7 @@ class GRUParams(NamedTuple):
 
 
 def init_gru(key: Key, input_size: int, hidden_size: int) -> GRUParams:
-    """Input kernels LeCun normal, recurrent kernels orthogonal, biases zero; each gate drawn by
-    itself.
-    """
+    """Initialise each gate separately: LeCun normal inputs, orthogonal recurrence, zero biases."""
     input_key, recurrent_key = jax.random.split(key)
 
     def gates(init: Callable[[Key], Array], key: Key) -> Float[Array, "F gates"]:
@@ -51,14 +49,15 @@ def gru(
     is_start: Bool[Array, "T *b"],
     carry: Float[Array, "*b H"],
 ) -> Float[Array, "T *b H"]:
-    r"""Hidden states over a sequence; the carry is zeroed where ``is_start``, before that input is
-    read.
+    r"""Compute the hidden states over a sequence.
+
+    Where ``is_start`` is set, the carry is zeroed before the input is read.
 
     .. math::
         \rho &= \sigma(W_\rho x + b_\rho + U_\rho h), \quad z = \sigma(W_z x + b_z + U_z h) \\
         n &= \tanh(W_n x + b_n + \rho \odot (U_n h + c)), \quad h' = (1 - z) \odot n + z \odot h
 
-    The last of the returned states is the next carry.
+    The last returned state is the next carry.
     """
     projected = inputs @ params.input_kernel + expand(params.input_bias, inputs.ndim)
     retain = 1.0 - is_start.astype(inputs.dtype)[..., None]
@@ -66,7 +65,7 @@ def gru(
 
 
 def expand(vector: Float[Array, "n"], ndim: int) -> Float[Array, "..."]:
-    """A vector as the last axis of ``ndim`` axes."""
+    """Reshape a vector to ``ndim`` axes, of which it is the last."""
     return vector.reshape((1,) * (ndim - 1) + vector.shape)
 
 
@@ -78,7 +77,7 @@ def recurrence(
     retain: Float[Array, "T *b 1"],  # 0 where an episode starts, else 1
     carry: Float[Array, "*b H"],
 ) -> Float[Array, "T *b H"]:
-    """The part of the GRU that must be computed step by step."""
+    """The sequential part of the GRU."""
     return _forward(kernel, bias, projected, retain, carry)[0]
 
 

@@ -1,4 +1,4 @@
-"""How weights are initialised."""
+"""Weight initialisers."""
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +10,10 @@ from ratiosym.types import Key
 def orthogonal(
     key: Key, num_inputs: int, num_outputs: int, gain: float = 1.0
 ) -> Float[Array, "F O"]:
-    """A kernel whose shorter side is orthonormal, times ``gain``; uniform over all such kernels.
+    """Draw a uniformly random kernel whose shorter side is orthonormal, scaled by ``gain``.
 
-    Gram-Schmidt on Gaussian columns, each cleaned twice so that float32 suffices. JAX's own
-    initialiser factorises with LAPACK instead, whose batched form can wait for itself forever on a
-    CPU with few cores (decision 19).
+    Uses Gram-Schmidt on Gaussian columns, orthogonalised twice so that float32 suffices. JAX's own
+    initialiser uses LAPACK, whose batched factorisation can deadlock on a CPU with few cores.
     """
     long, short = max(num_inputs, num_outputs), min(num_inputs, num_outputs)
     columns = jax.random.normal(key, (long, short))
@@ -22,7 +21,7 @@ def orthogonal(
     def clean(
         number: Int[Array, ""], columns: Float[Array, "long short"]
     ) -> Float[Array, "long short"]:
-        before = columns * (jnp.arange(short) < number)[None]  # those already orthonormal
+        before = columns * (jnp.arange(short) < number)[None]  # already orthonormal
         column = jax.lax.dynamic_index_in_dim(columns, number, axis=1, keepdims=False)
         for _ in range(2):
             column = column - before @ (before.T @ column)

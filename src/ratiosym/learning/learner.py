@@ -1,7 +1,7 @@
-"""One update of one or many seeds on one or many devices, as compiled programs.
+"""Compiled programs that update and evaluate any number of seeds on any number of devices.
 
-Shuffling and normalisation happen within a group of the update batch, so the result does not depend
-on how groups lie on devices (``mesh``).
+Shuffling and normalisation happen within a group of the update batch, so results do not depend on
+how groups are distributed over devices (``mesh``).
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from ratiosym.types import Keys
 
 
 class TrainState(NamedTuple):
-    """Everything a run is, for K seeds: every leaf begins with [K]; ``groups`` with [K, U]."""
+    """Full training state of K seeds: every leaf starts with [K], those of ``groups`` [K, U]."""
 
     params: Params
     optimiser: OptimiserState
@@ -44,7 +44,7 @@ SPECS = TrainState(P("seed"), P("seed"), P("seed", "group"), P("seed"), P("seed"
 
 @dataclass(frozen=True)
 class Learner:
-    """What a compiled program depends on. Equal learners share their programs."""
+    """Static inputs of the compiled programs. Equal learners share them."""
 
     env: Env
     shape: RunShape
@@ -54,19 +54,19 @@ class Learner:
 
 
 def init_state(learner: Learner, seeds: Sequence[int]) -> TrainState:
-    """Fresh parameters and episodes; everything random in a run comes from its seed."""
+    """Create fresh parameters and episodes. All randomness of a run comes from its seed."""
     state = fresh_state(learner.env, learner.shape, learner.model, jnp.array(seeds, jnp.uint32))
     return place_state(learner, state)
 
 
 def place_state(learner: Learner, state: TrainState) -> TrainState:
-    """A state that is whole on this process, on the learner's devices."""
+    """Distribute a state that is complete on this process over the learner's devices."""
     return place(learner.mesh, state, SPECS)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def fresh_state(env: Env, shape: RunShape, model: Model, seeds: UInt32[Array, "K"]) -> TrainState:
-    """The state of every seed, on one device (Algorithm 1, line 1)."""
+    """Create the state of every seed on one device (Algorithm 1, line 1)."""
 
     def init_seed(seed: UInt32[Array, ""]) -> TrainState:
         params_key, groups_key = jax.random.split(jax.random.key(seed))
@@ -82,7 +82,7 @@ def fresh_state(env: Env, shape: RunShape, model: Model, seeds: UInt32[Array, "K
 def train_step(
     learner: Learner, state: TrainState, hyperparameters: Hyperparameters, bounds: Bounds
 ) -> tuple[TrainState, tuple[UpdateMetrics, EpisodeSums]]:
-    """One rollout and one update of every seed."""
+    """Collect one rollout and perform one update for every seed."""
     step = spread(
         learner.mesh,
         partial(seed_step, learner),
@@ -92,7 +92,7 @@ def train_step(
     params, optimiser, groups, metrics = step(
         state.params, state.optimiser, state.groups, hyperparameters, bounds
     )
-    # Environments let weak types in, which come and go, and each change would compile again.
+    # Environments may return weak types, and a change of weak types would trigger recompilation.
     groups = strongly_typed(groups)
     return state._replace(params=params, optimiser=optimiser, groups=groups), metrics
 
@@ -105,7 +105,7 @@ def seed_step(
     hyperparameters: Hyperparameters,
     bounds: Bounds,
 ) -> tuple[Params, OptimiserState, RolloutState, tuple[UpdateMetrics, EpisodeSums]]:
-    """One pass through the loop of Algorithm 1."""
+    """One iteration of the main loop of Algorithm 1."""
     shape, model = learner.shape, learner.model
     # collect (lines 4 to 7)
     keys = jax.vmap(jax.random.split)(groups.key)  # [G, 2]
@@ -142,7 +142,7 @@ def seed_step(
 
 
 def over_devices(metrics: UpdateMetrics) -> UpdateMetrics:
-    """Extremes and means over the groups of all devices."""
+    """Reduce metrics to extremes and means over the groups of all devices."""
 
     def ratios(r: RatioDiagnostics) -> RatioDiagnostics:
         return jax.lax.pmean(r, "group")._replace(
@@ -158,7 +158,7 @@ def over_devices(metrics: UpdateMetrics) -> UpdateMetrics:
 
 @partial(jax.jit, static_argnums=(0, 3))
 def evaluate(learner: Learner, params: Params, keys: Keys, is_greedy: bool = False) -> Episodes:
-    """One episode for each key, [K, n]; they are shared out over the devices."""
+    """Play one episode per key, [K, n], distributed over the devices."""
 
     def play(actor: PyTree, keys: Keys) -> Episodes:
         policy = Policy(learner.model, actor, learner.env.spec)
@@ -177,7 +177,7 @@ def evaluate(learner: Learner, params: Params, keys: Keys, is_greedy: bool = Fal
 
 @partial(jax.jit, static_argnums=0, donate_argnums=1)
 def update_best(learner: Learner, state: TrainState, returns: Float[Array, "K"]) -> TrainState:
-    """The current parameters as the best ones, for each seed whose evaluation beats all before."""
+    """Store the current parameters as best for each seed whose evaluation beats all previous."""
     is_better = returns > state.best_return
 
     def choose(new: Array, old: Array) -> Array:

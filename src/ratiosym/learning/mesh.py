@@ -1,6 +1,7 @@
-"""Devices as a mesh of two axes, seeds and groups of the update batch, and where arrays live on it.
+"""Device mesh over seeds and groups of the update batch, and the placement of arrays on it.
 
-Whole seeds go to a device first, then whole groups; what is left of the seeds is vmapped.
+Devices are assigned to whole seeds first, then to whole groups; the seeds of one device are
+vmapped.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,14 +18,14 @@ from ratiosym.errors import InputError
 
 
 def make_mesh(num_seeds: int, num_groups: int, devices: Sequence[jax.Device] | None = None) -> Mesh:
-    """Seeds over devices first, then groups. Devices that neither divides are left idle."""
+    """Distribute seeds over devices first, then groups. Left-over devices stay idle."""
     devices = list(jax.devices() if devices is None else devices)
     seed_ways = largest_divisor(num_seeds, len(devices))
     group_ways = largest_divisor(num_groups, len(devices) // seed_ways)
     num_used = seed_ways * group_ways
     if jax.process_count() > 1 and num_used != len(devices):
         raise InputError(
-            f"{jax.process_count()} processes bring {len(devices)} devices, but {num_seeds} seeds "
+            f"{jax.process_count()} processes have {len(devices)} devices, but {num_seeds} seeds "
             f"with {num_groups} groups each can use only {num_used} of them. Choose `num_seeds` or "
             f"`update_batch_size` so that seeds x groups is a multiple of {len(devices)}."
         )
@@ -32,14 +33,14 @@ def make_mesh(num_seeds: int, num_groups: int, devices: Sequence[jax.Device] | N
 
 
 def largest_divisor(number: int, limit: int) -> int:
-    """The largest divisor of ``number`` that is at most ``limit``."""
+    """Return the largest divisor of ``number`` that is at most ``limit``."""
     return max(d for d in range(1, min(number, limit) + 1) if number % d == 0)
 
 
 def spread(
     mesh: Mesh, function: Callable[..., PyTree], in_specs: Any, out_specs: Any
 ) -> Callable[..., PyTree]:
-    """A function of one seed and its local groups, [G, ...], over all seeds and devices."""
+    """Map a function of one seed and its local groups, [G, ...], over all seeds and devices."""
 
     def local(*arguments: PyTree) -> PyTree:
         batched = [i for i, spec in enumerate(in_specs) if spec != P()]
@@ -47,7 +48,7 @@ def spread(
         num_seeds = jax.tree.leaves(arguments[batched[0]])[0].shape[0]
         if num_seeds > 1:
             return jax.vmap(function, in_axes=axes)(*arguments)
-        # A batch of one would only make the products slower.
+        # vmap over a single seed would only slow down the matrix products.
         one = [
             jax.tree.map(lambda x: x[0], a) if i in batched else a for i, a in enumerate(arguments)
         ]
@@ -57,7 +58,7 @@ def spread(
 
 
 def place(mesh: Mesh, tree: PyTree, specs: PyTree) -> PyTree:
-    """Arrays that are whole on this process, on the mesh. ``specs`` is a prefix of ``tree``."""
+    """Place arrays that are complete on this process. ``specs`` is a tree prefix of ``tree``."""
 
     def put(leaf: Array | np.ndarray, sharding: NamedSharding) -> Array:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
@@ -69,7 +70,7 @@ def place(mesh: Mesh, tree: PyTree, specs: PyTree) -> PyTree:
 
 
 def shardings(mesh: Mesh, tree: PyTree, specs: PyTree) -> PyTree:
-    """Where each leaf lives."""
+    """Return the sharding of each leaf."""
     return jax.tree.map(
         lambda spec, part: jax.tree.map(lambda _: NamedSharding(mesh, spec), part),
         specs,
@@ -79,7 +80,7 @@ def shardings(mesh: Mesh, tree: PyTree, specs: PyTree) -> PyTree:
 
 
 def to_host(tree: PyTree) -> PyTree:
-    """Arrays as NumPy, whole on every process."""
+    """Convert to NumPy arrays, complete on every process."""
     if jax.process_count() > 1:
         from jax.experimental import multihost_utils
 

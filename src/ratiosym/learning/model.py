@@ -1,8 +1,8 @@
-"""The seam between the learner and a network: what the learner needs to know of a model.
+"""The interface between the learner and its networks.
 
-A model is a small hashable object (a frozen dataclass) whose methods are pure functions. The
-learner never looks inside its parameters or its carry: both are any pytree of arrays. ``networks``
-holds the two built-in models; ``examples/custom_network_lstm.py`` is one of your own.
+A model is a small hashable object (a frozen dataclass) whose methods are pure functions. Its
+parameters and carry can be any pytree of arrays; the learner never looks inside. ``networks``
+contains the two built-in models, ``examples/custom_network_lstm.py`` a custom one.
 """
 
 from collections.abc import Callable
@@ -18,19 +18,19 @@ from ratiosym.learning.distributions import Distribution
 from ratiosym.references import load_reference
 from ratiosym.types import Discrete, EnvSpec, Key, Observation
 
-Carry = Any  # what a network remembers: any pytree; () if it remembers nothing
+Carry = Any  # recurrent state of a network: any pytree; () if it has none
 T = TypeVar("T")
 
 
 class Params(NamedTuple):
-    """Everything that is learned. Actor and critic have an optimiser each."""
+    """Trainable parameters. Actor and critic have separate optimisers."""
 
     actor: PyTree
     critic: PyTree
 
 
 class Carries(NamedTuple):
-    """What actor and critic remember, each with the batch in front: [*b, ...]."""
+    """Recurrent states of actor and critic, with leading batch dimensions: [*b, ...]."""
 
     actor: Carry
     critic: Carry
@@ -40,36 +40,36 @@ class Carries(NamedTuple):
 class Model(Protocol):
     """An actor and a critic.
 
-    Both read whole sequences, time first: [T, *b, ...] with any batch ``*b`` of environments; one
-    step is a sequence of one. ``is_start`` marks an episode's first observation: there the carry
-    must be forgotten *before* the observation is read, as if it were ``initial_carry``. Both return
-    the carry after every step, with a time axis in front: [T, *b, ...].
+    Both process whole sequences, time first: [T, *b, ...] for any batch ``*b`` of environments. A
+    single step is a sequence of length one. ``is_start`` marks an episode's first observation:
+    there the carry must be reset to ``initial_carry`` *before* the observation is read. Both
+    return the carry after every step, with a leading time axis: [T, *b, ...].
 
-    Equal models share their compiled programs, so a model must be hashable and two models made from
-    the same sizes must be equal: a frozen dataclass is both.
+    Equal models share compiled programs, so a model must be hashable, and two models built from the
+    same sizes must be equal. A frozen dataclass satisfies both.
     """
 
     def init(self, key: Key, spec: EnvSpec) -> Params:
-        """Fresh parameters for an environment of these sizes."""
+        """Initialise the parameters for an environment of these sizes."""
 
     def initial_carry(self, spec: EnvSpec, batch_shape: tuple[int, ...]) -> Carries:
-        """The carries in front of an episode's first observation."""
+        """Return the carries before an episode's first observation."""
 
     def actor(
         self, params: PyTree, observation: Observation, is_start: Bool[Array, "T *b"], carry: Carry
     ) -> tuple[Distribution, Carry]:
-        """The policy of every agent, [T, *b, A], from what each agent sees and remembers."""
+        """Return the action distribution of every agent, [T, *b, A], and the carries."""
 
     def critic(
         self, params: PyTree, observation: Observation, is_start: Bool[Array, "T *b"], carry: Carry
     ) -> tuple[Float[Array, "T *b"] | Float[Array, "T *b A"], Carry]:
-        """Values: one for the team, or one per agent (``critic="local"``)."""
+        """Return values, one per team or one per agent (``critic="local"``), and the carries."""
 
 
 def make_model(shape: RunShape) -> Model:
-    """The model that ``shape.network`` names: a built-in one, or what a function of yours makes.
+    """Build the model named by ``shape.network``: a built-in one or a user-defined function.
 
-    The function receives the ``RunShape`` and returns a ``Model``.
+    The function takes the ``RunShape`` and returns a ``Model``.
     """
     from ratiosym.learning.networks import BUILT_IN  # imports this module for its types
 
@@ -99,14 +99,14 @@ def make_model(shape: RunShape) -> Model:
         ) from None
     if model != again:
         raise InputError(
-            f"The network '{shape.network}' returns a different model each time, so that compiled "
-            f"programs could not be shared. Make its class a frozen dataclass."
+            f"The network '{shape.network}' returns a different model each time, so compiled "
+            f"programs cannot be shared. Make its class a frozen dataclass."
         )
     return model
 
 
 def check_model(model: Model, spec: EnvSpec, shape: RunShape) -> None:
-    """Raise InputError where a model breaks the contract of ``Model``. Traces; computes nothing."""
+    """Raise ``InputError`` if a model breaks the ``Model`` contract. Only traces the model."""
     name = f"The network '{shape.network}'"
     key = jax.eval_shape(lambda: jax.random.key(0))
     params = _trace(f"{name}: init", lambda k: model.init(k, spec), key)
@@ -152,10 +152,10 @@ def unroll(
     is_start: Bool[Array, "T *b"],
     carry: Carry,
 ) -> tuple[T, Carry]:
-    """A recurrent cell over a sequence: outputs and carries of every step, [T, *b, ...].
+    """Unroll a recurrent cell; return the outputs and carries of every step, [T, *b, ...].
 
-    ``cell(carry, x) -> (carry, y)`` is one step. The carry is zeroed where ``is_start``, which is
-    right for a model whose initial carry is zero.
+    ``cell(carry, x) -> (carry, y)`` computes one step. The carry is zeroed where ``is_start``, so
+    the model's initial carry must be zero.
     """
 
     def step(carry: Carry, now: tuple[PyTree, Bool[Array, "*b"]]) -> tuple[Carry, tuple[T, Carry]]:
@@ -191,7 +191,7 @@ def _build(build: Callable[[RunShape], Any], shape: RunShape) -> Any:
         raise
     except Exception as error:
         raise InputError(
-            f"The network '{shape.network}' cannot be made from a RunShape: "
+            f"The network '{shape.network}' cannot be built from a RunShape: "
             f"{type(error).__name__}: {error}"
         ) from error
 
@@ -208,8 +208,8 @@ def _trace(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
 def _pair(what: str, result: Any) -> tuple[Any, Any]:
     if not isinstance(result, tuple) or len(result) != 2:
         raise InputError(
-            f"{what} returned {_kind(result)}; it must return two things: its output and the "
-            f"carry after every step."
+            f"{what} returned {_kind(result)}; it must return a pair: its output and the carry "
+            f"after every step."
         )
     return result
 
@@ -219,7 +219,7 @@ def _require_carry(what: str, found: Carry, initial: Carry, num_steps: int) -> N
     if _shapes(found) != _shapes(wanted):
         raise InputError(
             f"{what} returned the carry {_shapes(found)} for a sequence of {num_steps} steps; it "
-            f"must be initial_carry with a time axis in front: {_shapes(wanted)}."
+            f"must be initial_carry with a leading time axis: {_shapes(wanted)}."
         )
 
 
@@ -237,4 +237,4 @@ def _without(names: list[str], model: Any) -> str:
 
 
 def _kind(thing: Any) -> str:
-    return "nothing (None)" if thing is None else f"of type {type(thing).__name__}"
+    return "None" if thing is None else f"an object of type {type(thing).__name__}"

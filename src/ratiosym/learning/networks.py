@@ -1,7 +1,7 @@
-"""The built-in models: dense layers, a GRU or none, and a head; for the actor and for the critic.
+"""The built-in models: actor and critic made of dense layers, an optional GRU, and a head.
 
-Plain pytrees of arrays and pure functions over whole sequences, [T, ..., features]. One step is a
-sequence of one.
+Parameters are plain pytrees, and pure functions process whole sequences, [T, ..., features]. A
+single step is a sequence of length one.
 """
 
 from collections.abc import Callable
@@ -28,19 +28,17 @@ class Dense(NamedTuple):
 
 
 class Network(NamedTuple):
-    """Dense layers, GRU, Dense, Dense, with ReLU between dense layers. Without a GRU the torso
-    feeds the body.
-    """
+    """Dense layers (torso), optional GRU, dense layer (body) and dense head, with ReLUs between."""
 
     torso: Dense
-    deeper: tuple[Dense, ...]  # more layers of the torso; none at depth 1
+    deeper: tuple[Dense, ...]  # further layers of the torso; none at depth 1
     memory: GRUParams | None
     body: Dense
     head: Dense
 
 
 class Actor(NamedTuple):
-    """One policy for all agents; they differ by the id in their observation."""
+    """Policy shared by all agents, which are told apart by the id in their observation."""
 
     network: Network
     scale: Float[Array, "n"]  # of continuous actions, before the softplus; empty for discrete ones
@@ -48,15 +46,15 @@ class Actor(NamedTuple):
 
 @dataclass(frozen=True)
 class Size:
-    """Of one network."""
+    """Size of one network."""
 
     hidden: int  # width of every layer and of the recurrent state
-    depth: int = 1  # dense layers in front of the recurrent one
+    depth: int = 1  # dense layers before the recurrent one
 
 
 @dataclass(frozen=True)
 class StandardModel:
-    """The network of the paper, and its variants: with and without memory, wider, deeper."""
+    """The paper's network and its variants: with or without a GRU, wider, deeper."""
 
     actor_size: Size
     critic_size: Size
@@ -64,9 +62,7 @@ class StandardModel:
     critic_input: Literal["central", "local"] = "central"
 
     def init(self, key: Key, spec: EnvSpec) -> Params:
-        """Actor head with gain 0.01, so that the first policy is close to uniform; critic head with
-        gain 1.
-        """
+        """Initialise with head gains of 0.01 (actor, for a near-uniform policy) and 1 (critic)."""
         actor_key, critic_key = jax.random.split(key)
         if isinstance(spec.action, Discrete):
             num_outputs, scale_size = spec.action.num_actions, 0
@@ -91,7 +87,7 @@ class StandardModel:
         return Params(Actor(actor, jnp.zeros(scale_size)), critic)
 
     def initial_carry(self, spec: EnvSpec, batch_shape: tuple[int, ...]) -> Carries:
-        """The GRUs' hidden states, or nothing."""
+        """Return zero hidden states for the GRUs, if there are any."""
         if not self.is_recurrent:
             return Carries((), ())
         agents = (*batch_shape, spec.num_agents)
@@ -108,7 +104,7 @@ class StandardModel:
     def actor(
         self, params: Actor, observation: Observation, is_start: Bool[Array, "T *b"], carry: Carry
     ) -> tuple[Distribution, Carry]:
-        """The policy of every agent over a sequence of observations, [T, *b, A]."""
+        """Return the action distribution of every agent, [T, *b, A], and the carries."""
         outputs, carries = apply_network(
             params.network, observation.local, of_agents(is_start, observation), carry
         )
@@ -119,7 +115,7 @@ class StandardModel:
     def critic(
         self, params: Network, observation: Observation, is_start: Bool[Array, "T *b"], carry: Carry
     ) -> tuple[Float[Array, "T *b"] | Float[Array, "T *b A"], Carry]:
-        """V(s), one number for the team; or V(o_i), one per agent."""
+        """Return V(s), one per team, or V(o_i), one per agent, and the carries."""
         if self.critic_input == "local":
             inputs, is_start = observation.local, of_agents(is_start, observation)
         else:
@@ -129,12 +125,12 @@ class StandardModel:
 
 
 def gru_model(shape: RunShape) -> StandardModel:
-    """Dense, GRU, Dense, Dense: the paper's."""
+    """Build the paper's network: Dense, GRU, Dense, Dense."""
     return _standard(shape, is_recurrent=True)
 
 
 def feedforward_model(shape: RunShape) -> StandardModel:
-    """The same without the GRU."""
+    """Build the paper's network without the GRU."""
     return _standard(shape, is_recurrent=False)
 
 
@@ -154,16 +150,16 @@ BUILT_IN: dict[str, Callable[[RunShape], StandardModel]] = {
 
 
 def init_dense(key: Key, input_size: int, output_size: int, gain: float) -> Dense:
-    """Orthogonal with the given gain; bias zero."""
+    """Initialise the kernel orthogonally with the given gain, the bias with zeros."""
     return Dense(orthogonal(key, input_size, output_size, gain), jnp.zeros(output_size))
 
 
 def init_network(
     key: Key, input_size: int, output_size: int, size: Size, has_memory: bool, head_gain: float
 ) -> Network:
-    """Torso and body orthogonal sqrt 2, head orthogonal ``head_gain``."""
+    """Initialise orthogonally: torso and body with gain sqrt 2, the head with ``head_gain``."""
     torso, memory, body, head = jax.random.split(key, 4)
-    # A torso of one layer takes the key itself, so that adding depth changed no older run.
+    # A one-layer torso uses the key itself, as it did before depth became an option.
     first, *rest = [torso] if size.depth == 1 else jax.random.split(torso, size.depth)
     hidden = size.hidden
     return Network(
@@ -176,14 +172,14 @@ def init_network(
 
 
 def dense(layer: Dense, x: Float[Array, "*b F"]) -> Float[Array, "*b O"]:
-    """The affine map."""
+    """Apply an affine layer."""
     return x @ layer.kernel + expand(layer.bias, x.ndim)
 
 
 def apply_network(
     network: Network, inputs: Float[Array, "T *b F"], is_start: Bool[Array, "T *b"], carry: Carry
 ) -> tuple[Float[Array, "T *b O"], Carry]:
-    """Outputs and the carry after each step. Without memory the carry is empty and stays so."""
+    """Return the outputs and the carry after each step; without a GRU the carry is empty."""
     hidden = jax.nn.relu(dense(network.torso, inputs))
     for layer in network.deeper:
         hidden = jax.nn.relu(dense(layer, hidden))
@@ -195,5 +191,5 @@ def apply_network(
 
 
 def of_agents(is_start: Bool[Array, "T *b"], observation: Observation) -> Bool[Array, "T *b A"]:
-    """A flag of an episode for each of its agents."""
+    """Broadcast an episode's flag to its agents."""
     return jnp.broadcast_to(is_start[..., None], observation.local.shape[:-1])

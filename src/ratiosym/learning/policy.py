@@ -14,8 +14,7 @@ from ratiosym.types import EnvSpec, Key, Observation, State
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Policy:
-    """Decentralised policies of one team: each agent acts on its own observation and its own
-    memory.
+    """Trained decentralised policies: each agent acts on its own observation and carry.
 
     >>> policy = ratiosym.load_policy("runs/my-run")
     >>> carry = policy.initial_carry()
@@ -34,21 +33,17 @@ class Policy:
         )
 
     def initial_carry(self, batch_shape: tuple[int, ...] = ()) -> Carry:
-        """The memory before an episode's first observation, for a batch of environments if one is
-        given.
-        """
+        """Return the carry for the start of an episode, or for a batch of episodes."""
         return self.model.initial_carry(self.spec, batch_shape).actor
 
     def act(
         self, observation: Observation, carry: Carry, key: Key, greedy: bool = False
     ) -> tuple[Array, Carry]:
-        """Actions of all agents and their next memory. Sampled, unless ``greedy`` asks for the
-        likeliest.
-        """
+        """Return all agents' actions, sampled or ``greedy`` (most likely), and the next carry."""
         return _act(self.model, self.params, observation, carry, key, greedy)
 
     def team(self, greedy: bool = False) -> Team:
-        """These policies as a team that plays whole episodes."""
+        """Wrap the policies as a team that plays whole episodes."""
 
         def act(
             key: Key, state: State, observation: Observation, memory: Memory
@@ -62,7 +57,7 @@ class Policy:
 def _act(
     model: Model, params: PyTree, observation: Observation, carry: Carry, key: Key, greedy: bool
 ) -> tuple[Array, Carry]:
-    sequence = jax.tree.map(lambda x: jnp.asarray(x)[None], observation)  # a sequence of one
+    sequence = jax.tree.map(lambda x: jnp.asarray(x)[None], observation)  # a sequence of length one
     is_start = jnp.zeros((1, *observation.state.shape[:-1]), bool)
     policy, carries = model.actor(params, sequence, is_start, carry)
     action = policy.mode() if greedy else policy.sample(key)

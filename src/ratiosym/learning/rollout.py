@@ -1,6 +1,4 @@
-"""Act, step, start new episodes: one group of environments for a number of steps (Algorithm 1,
-lines 4 to 7).
-"""
+"""Collect experience from one group of environments (Algorithm 1, lines 4 to 7)."""
 
 from typing import NamedTuple
 
@@ -16,28 +14,26 @@ from ratiosym.types import Key, Observation, State, Transition
 
 
 class RolloutState(NamedTuple):
-    """Where a group of environments stands between two rollouts."""
+    """State of a group of environments between two rollouts."""
 
     key: Key
     env_state: State  # [E]
     observation: Observation  # [E]
-    is_start: Bool[Array, "E"]  # the observation is the first of an episode
+    is_start: Bool[Array, "E"]  # whether the observation is the first of an episode
     actor_carry: Carry  # [E], before that observation is read
     critic_carry: Carry  # [E]
-    episode_return: Float[Array, "E"]  # of the episode under way
+    episode_return: Float[Array, "E"]  # of the current episode
 
 
 class EpisodeSums(NamedTuple):
-    """Episodes that ended in a rollout. Sums, so that the mean is over episodes and not over
-    steps.
-    """
+    """Sums over the episodes that ended in a rollout, to average over episodes, not steps."""
 
     num_ended: Float[Array, ""]
     total_return: Float[Array, ""]
 
 
 def init_rollout(env: Env, shape: RunShape, model: Model, key: Key) -> RolloutState:
-    """Fresh episodes in every environment of a group."""
+    """Start an episode in every environment of a group."""
     key, reset_key = jax.random.split(key)
     num_envs = shape.envs_per_group
     env_state, observation = jax.vmap(env.reset)(jax.random.split(reset_key, num_envs))
@@ -56,7 +52,7 @@ def init_rollout(env: Env, shape: RunShape, model: Model, key: Key) -> RolloutSt
 def rollout(
     env: Env, shape: RunShape, model: Model, actor: PyTree, state: RolloutState
 ) -> tuple[RolloutState, Transition, EpisodeSums]:
-    """``shape.rollout_length`` steps of one group. The critic's carry is left as it was."""
+    """Collect ``shape.rollout_length`` steps of one group. Leaves the critic's carry unchanged."""
     num_envs = state.is_start.shape[0]
     key, starts_key, steps_key = jax.random.split(state.key, 3)
     starts = make_starts(env, starts_key, pool_size(env.spec, num_envs, shape.rollout_length))
@@ -67,7 +63,7 @@ def rollout(
         state, starts = before
         action_key, env_key = jax.random.split(key)
 
-        # act: a sequence of one, [1, E, A]
+        # act on a sequence of length one, [1, E, A]
         observation = jax.tree.map(lambda x: x[None], state.observation)
         policy, carries = model.actor(actor, observation, state.is_start[None], state.actor_carry)
         action = policy.sample(action_key)

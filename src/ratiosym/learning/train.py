@@ -1,4 +1,4 @@
-"""The loop: rollout, update, evaluate on schedule. It yields what happens and writes nothing."""
+"""The training loop. It yields events (updates, evaluations) and writes nothing to disk."""
 
 import dataclasses
 from collections import deque
@@ -27,19 +27,19 @@ from ratiosym.learning.model import Params, check_model, make_model
 from ratiosym.objectives import QUANTILES, RatioDiagnostics, get_objective
 from ratiosym.types import Keys
 
-ABSOLUTE_EPISODES = 320  # of the absolute metric (Gorsane et al. 2022)
+ABSOLUTE_EPISODES = 320  # per absolute metric (Gorsane et al. 2022)
 
-# A gradient that is not finite ruins the parameters even where the losses still are.
+# A non-finite gradient ruins the parameters even if the losses are still finite.
 MUST_BE_FINITE = ("policy_loss", "value_loss", "actor_grad_norm", "critic_grad_norm")
 
-# Streams of random numbers beside the run's own, which are 0 and 1: split(key)[i] is fold_in(key,
-# i).
+# Random streams of evaluations. The run itself uses streams 0 and 1, as split(key)[i] equals
+# fold_in(key, i).
 _EVALUATION, _ABSOLUTE = 2, 3
 
 
 @dataclass(frozen=True)
 class Updated:
-    """One update of every seed: rows for ``training.csv``."""
+    """An update of every seed, as rows for ``training.csv``."""
 
     update: int
     rows: list[dict[str, float]]
@@ -47,9 +47,7 @@ class Updated:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """One evaluation of every seed. ``state`` is good until the next event: save it now or not at
-    all.
-    """
+    """An evaluation of every seed. ``state`` is only valid until the next event."""
 
     update: int
     episodes: list[Episodes]
@@ -58,13 +56,13 @@ class Evaluated:
 
 @dataclass(frozen=True)
 class Finished:
-    """The absolute metric of every seed: its best parameters on fresh episodes."""
+    """End of training, with the absolute metric: each seed's best parameters on fresh episodes."""
 
     episodes: list[Episodes]
 
 
 class NonFiniteLoss(ArithmeticError):  # noqa: N818  (what happened, not a mistake of the caller's)
-    """A loss stopped being a number."""
+    """A loss or gradient became NaN or infinite."""
 
     def __init__(self, update: int, seed: int) -> None:
         super().__init__(
@@ -77,7 +75,7 @@ class NonFiniteLoss(ArithmeticError):  # noqa: N818  (what happened, not a mista
 def make_learner(
     env: Env, config: RunConfig, num_seeds: int, devices: Sequence[jax.Device] | None = None
 ) -> Learner:
-    """The compiled part of a run."""
+    """Build the learner of a run for a number of seeds."""
     model = make_model(config.shape)
     if config.shape.network not in NETWORKS:  # the built-in ones need no check
         check_model(model, env.spec, config.shape)
@@ -92,8 +90,9 @@ def train(
     state: TrainState | None = None,
     update: int = 0,
 ) -> Iterator[Updated | Evaluated | Finished]:
-    """Train ``seeds`` side by side, from the start or from a state after ``update`` updates and
-    their evaluation.
+    """Train all ``seeds`` in parallel, from scratch or from a ``state`` after ``update`` updates.
+
+    An evaluation that is due after that update must already have been done.
     """
     bounds = jax.tree.map(np.float32, config.bounds)
 
@@ -108,7 +107,7 @@ def train(
         event = evaluated(state)
         state = event.state
         yield event
-    # Metrics that are still on their way: the devices never wait for us.
+    # Metrics are fetched one update later, so that the devices never wait for the host.
     pending: deque[tuple[int, Any]] = deque()
     clock = perf_counter()
     while update < config.num_updates:  # Algorithm 1, line 3
@@ -119,7 +118,7 @@ def train(
         pending.append((update, metrics))
         is_due = config.is_evaluation_due(update)
 
-        # what the updates before measured; before an evaluation, also this one
+        # report the previous update; before an evaluation, also this one
         while len(pending) > (0 if is_due else 1):
             number, metrics = pending.popleft()
             rows = training_rows(config, number, to_host(metrics), len(seeds))
@@ -141,11 +140,10 @@ def train(
 
 
 def hyperparameters_at(config: RunConfig, update: int) -> Hyperparameters:
-    """The numbers of the update that follows ``update`` others.
+    """Return the hyperparameters after ``update`` updates.
 
-    Annealed learning rates fall linearly: the first update has the whole rate, the last of N a
-    share of 1 / N, and the next would have 0. They depend on the update and the budget alone, so
-    that a resumed run has the rates of one that was never interrupted.
+    Annealed learning rates decay linearly: the first of N updates has the full rate, the last 1 / N
+    of it. They depend only on the update and the budget, so resuming does not change them.
     """
     numbers = config.hyperparameters
     if not config.anneal_learning_rates:
@@ -165,9 +163,7 @@ def absolute_metric(
     update: int,
     num_episodes: int = ABSOLUTE_EPISODES,
 ) -> list[Episodes]:
-    """Fresh episodes with given parameters, in portions of one evaluation so that nothing new is
-    compiled.
-    """
+    """Play fresh episodes, in portions the size of an evaluation to avoid recompilation."""
     portion = learner.shape.num_eval_episodes
     keys = episode_keys(seeds, _ABSOLUTE, update, -(-num_episodes // portion) * portion)
     portions = [
@@ -179,7 +175,7 @@ def absolute_metric(
 
 
 def episode_keys(seeds: Sequence[int], stream: int, update: int, num_episodes: int) -> Keys:
-    """Keys of an evaluation's episodes, [K, n]: they depend on the seed and the update alone."""
+    """Return the keys of an evaluation's episodes, [K, n], given by seed, stream and update."""
 
     def of_seed(seed: int) -> Keys:
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), stream), update)
@@ -196,7 +192,7 @@ def split_seeds(tree: Any, num_seeds: int) -> list[Any]:
 def training_rows(
     config: RunConfig, update: int, metrics: Any, num_seeds: int
 ) -> list[dict[str, float]]:
-    """One row of ``training.csv`` for each seed (docs/metrics.md)."""
+    """Return one row of ``training.csv`` per seed (docs/metrics.md)."""
     rows = []
     for measured, episodes in split_seeds(metrics, num_seeds):
         mean_return = episodes.total_return / episodes.num_ended if episodes.num_ended else np.nan
@@ -216,7 +212,7 @@ def training_rows(
 
 
 def ratio_columns(prefix: str, ratios: RatioDiagnostics) -> dict[str, Any]:
-    """Diagnostics as columns."""
+    """Return ratio diagnostics as named columns."""
     quantiles = {
         f"{prefix}ratio_q{round(100 * level):02d}": q
         for level, q in zip(QUANTILES, ratios.quantiles, strict=True)

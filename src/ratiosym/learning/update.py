@@ -1,4 +1,4 @@
-"""Epochs of minibatches: losses, gradients, optimiser steps (Algorithm 1, lines 10 to 27)."""
+"""Epochs of minibatch updates: losses, gradients, optimiser steps (Algorithm 1, lines 10 to 27)."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -20,48 +20,47 @@ ADAM = optax.scale_by_adam(eps=1e-5)
 
 
 def _of_numbers(_: None, numbers: Sequence[Any]) -> Hyperparameters:
-    """Also from traced numbers, which the constructor, made for people, does not expect."""
+    """Build from possibly traced numbers, bypassing the constructor."""
     hyperparameters = object.__new__(Hyperparameters)
     for field, number in zip(dataclasses.fields(Hyperparameters), numbers, strict=True):
         object.__setattr__(hyperparameters, field.name, number)
     return hyperparameters
 
 
-# A tree, so that its numbers are arguments of a program. Here and not in config.py, which the
-# command line reads without importing JAX.
+# A pytree, so that its numbers are arguments of compiled programs. Registered here because the
+# command line imports config.py without importing JAX.
 jax.tree_util.register_pytree_node(
     Hyperparameters,
     lambda h: (tuple(getattr(h, field.name) for field in dataclasses.fields(h)), None),
     _of_numbers,
 )
 
-# Samples whose activations stay in a core's cache while their gradient is formed
-# (docs/performance.md).
+# Number of samples whose activations fit in a core's cache (docs/performance.md).
 CPU_BLOCK_SAMPLES = 2048
 
 
 class OptimiserState(NamedTuple):
-    """Adam's moments, actor and critic apart."""
+    """Adam's moments, separate for actor and critic."""
 
     actor: Any
     critic: Any
 
 
 class UpdateMetrics(NamedTuple):
-    """What one update did. docs/metrics.md says what each number means."""
+    """Metrics of one update, explained in docs/metrics.md."""
 
     policy_loss: Float[Array, ""]
     value_loss: Float[Array, ""]
     entropy: Float[Array, ""]
     actor_grad_norm: Float[Array, ""]
     critic_grad_norm: Float[Array, ""]
-    first_ratio_error: Float[Array, ""]  # |log ratio| before the first step: 0 up to rounding
+    first_ratio_error: Float[Array, ""]  # max |log ratio| before the first step: 0 up to rounding
     ratios: RatioDiagnostics  # all samples
     active_ratios: RatioDiagnostics  # samples of agents that still act
 
 
 def init_optimiser(params: Params) -> OptimiserState:
-    """Moments of zero."""
+    """Initialise Adam's moments with zeros."""
     return OptimiserState(ADAM.init(params.actor), ADAM.init(params.critic))
 
 
@@ -72,12 +71,12 @@ def update(
     params: Params,
     optimiser: OptimiserState,
     batch: Batch,
-    group_keys: Keys,  # [G], one for each local group
+    group_keys: Keys,  # [G], one per local group
     hyperparameters: Hyperparameters,
     bounds: Bounds,
     average: Callable[[PyTree], PyTree],
 ) -> tuple[Params, OptimiserState, UpdateMetrics]:
-    """All epochs over one batch. ``average`` is the mean over the groups on other devices."""
+    """Run all epochs over one batch. ``average`` takes the mean over groups on all devices."""
     # minibatches (line 11)
     indices = minibatch_indices(group_keys, shape)
 
@@ -139,9 +138,7 @@ def update(
 
 
 def minibatch_indices(group_keys: Keys, shape: RunShape) -> Int[Array, "steps G M"]:
-    """Which sequences make each minibatch: every group shuffled anew in each epoch with its own
-    key.
-    """
+    """Assign sequences to minibatches; each group is reshuffled every epoch with its own key."""
     num_groups, num_sequences = group_keys.shape[0], shape.sequences_per_group
 
     def group_order(key: Key) -> Int[Array, "steps M"]:
@@ -156,11 +153,10 @@ def minibatch_indices(group_keys: Keys, shape: RunShape) -> Int[Array, "steps G 
 def normalise(
     advantage: Float[Array, "L G M A"], active: Bool[Array, "L G M A"], shape: RunShape
 ) -> tuple[Float[Array, "L G M A"], Float[Array, "L G M A"]]:
-    """Advantages to mean 0 and deviation 1 within a group's minibatch, *before* their sign picks
-    the target.
+    """Standardise advantages within each group's minibatch, *before* their sign picks the target.
 
-    Also the weight of each sample in the loss: equal, summing to 1 in each group, averaged over
-    groups.
+    Also returns each sample's weight in the loss. Weights are equal within a group, sum to 1 there,
+    and are averaged over groups.
     """
     counts = active.astype(advantage.dtype) if shape.mask_inactive else jnp.ones_like(advantage)
     weight = counts / jnp.maximum(counts.sum((0, 2, 3), keepdims=True), 1.0)
@@ -180,7 +176,7 @@ def actor_gradients(
     bounds: Bounds,
     surrogate: Surrogate,
 ) -> tuple[tuple[Array, Array], Float[Array, "L G M A"], PyTree]:
-    """(policy loss, entropy), the log-ratios, and the gradient of Algorithm 1's actor loss."""
+    """Return (policy loss, entropy), the log-ratios and the gradient of the actor loss."""
     num_blocks = count_blocks(index, advantage.shape[0] * advantage.shape[-1])
 
     def loss(
@@ -196,7 +192,7 @@ def actor_gradients(
         policy, _ = model.actor(actor, observation, is_start, carry)
         log_ratio = policy.log_prob(action) - old_log_prob
 
-        # actor loss (lines 14 to 22). A weight of 0 alone would not stop an infinite value.
+        # actor loss (lines 14 to 22). A weight of 0 alone would not mask an infinite value.
         counted = jnp.where(weight > 0, advantage, 0.0)
         policy_loss = -jnp.sum(weight * surrogate(log_ratio, counted, bounds))
         entropy = jnp.sum(weight * policy.entropy())
@@ -222,11 +218,10 @@ def critic_gradients(
     weight: Float[Array, "L G M A"],
     hyperparameters: Hyperparameters,
 ) -> tuple[Array, PyTree]:
-    """The mean clipped value loss, 0.5 max((V - R)^2, (V_clipped - R)^2), and the gradient of
-    Algorithm 1's critic loss (line 25).
+    """Return the clipped value loss and the gradient of Algorithm 1's critic loss (line 25).
 
-    A value for the team counts the same everywhere. Where each agent has its own, it counts as its
-    agent's sample does in the actor's loss.
+    The value loss is the mean of 0.5 max((V - R)^2, (V_clipped - R)^2). Team values are weighted
+    equally; values per agent have the weights of the actor loss.
     """
     length, has_value_per_agent = batch.value.shape[0], is_per_agent(batch.value, batch.advantage)
     num_blocks = count_blocks(index, batch.value.size // batch.value.shape[1])
@@ -258,9 +253,7 @@ def critic_gradients(
 def blocked_gradient(
     loss: Callable[[PyTree, PyTree], tuple[Array, PyTree]], params: PyTree, blocks: PyTree
 ) -> tuple[PyTree, PyTree]:
-    """The gradient of a sum over blocks of rows, one block after another, and the losses' extras
-    stacked.
-    """
+    """Return the stacked auxiliary outputs and the summed gradient of a loss over blocks."""
 
     def step(total: PyTree, block: PyTree) -> tuple[PyTree, PyTree]:
         gradient, extra = jax.grad(loss, has_aux=True)(params, block)
@@ -271,9 +264,7 @@ def blocked_gradient(
 
 
 def count_blocks(index: Int[Array, "G M"], samples_per_sequence: int) -> int:
-    """Into how many blocks a minibatch is cut: on a CPU the fewest that stay in the cache,
-    elsewhere one.
-    """
+    """Return the number of blocks per minibatch: on a CPU the fewest that fit the cache, else 1."""
     num_groups, num_sequences = index.shape
     if jax.default_backend() != "cpu":
         return 1
@@ -304,7 +295,7 @@ def descend(
     learning_rate: Number,
     hyperparameters: Hyperparameters,
 ) -> tuple[PyTree, Any, Float[Array, ""]]:
-    """Clip by global norm, then Adam; no decay. Also the norm before clipping."""
+    """Clip by global norm and take an Adam step; also return the norm before clipping."""
     norm = optax.tree.norm(gradient)
     scale = jnp.minimum(1.0, hyperparameters.max_grad_norm / jnp.maximum(norm, 1e-30))
     step, adam = ADAM.update(jax.tree.map(lambda g: g * scale, gradient), adam)
@@ -317,15 +308,13 @@ def diagnose(
     bounds: Bounds,
     counted: Bool[Array, "L G M A"],
 ) -> RatioDiagnostics:
-    """Ratio diagnostics of each local group: [G]."""
+    """Compute the ratio diagnostics of each local group, [G]."""
     flat = [jnp.moveaxis(x, 1, 0).reshape(x.shape[1], -1) for x in (log_ratio, advantage, counted)]
     return jax.vmap(lambda u, a, w: ratio_diagnostics(u, a, bounds, w))(*flat)
 
 
 def summarise(metrics: UpdateMetrics, num_minibatches: int) -> UpdateMetrics:
-    """One number each from [epochs * minibatches, ...]: losses in the mean, ratios as
-    docs/metrics.md says.
-    """
+    """Reduce [epochs * minibatches, ...] to one number each: mean losses, summarised ratios."""
     ratios, active_ratios = (
         summarise_ratios(r, num_minibatches) for r in (metrics.ratios, metrics.active_ratios)
     )
@@ -335,8 +324,6 @@ def summarise(metrics: UpdateMetrics, num_minibatches: int) -> UpdateMetrics:
 
 
 def summarise_ratios(ratios: RatioDiagnostics, num_minibatches: int) -> RatioDiagnostics:
-    """Extremes over all epochs; the rest over the last epoch, where the policy has moved
-    furthest.
-    """
+    """Take extremes over all epochs and the rest over the last, where the policy moved furthest."""
     last = jax.tree.map(lambda x: x[-num_minibatches:].mean((0, 1)), ratios)
     return last._replace(minimum=ratios.minimum.min(), maximum=ratios.maximum.max())
