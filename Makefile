@@ -11,7 +11,7 @@ COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate
 TORCH_VENV := .venv-torch
 TORCH := torch==2.13.0
 
-.PHONY: help install install-dev demo test test-all test-torch system-tools lint lock lock-torch bench clean
+.PHONY: help install install-dev demo test test-all test-torch torture system-tools lint lock lock-torch bench clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
@@ -84,6 +84,11 @@ lock: | $(BIN)/python  ## resolve the dependencies anew into the two lock files
 lock-torch: | $(BIN)/python  ## resolve what test-torch needs anew (PIP_FIND_LINKS: where PyTorch's CPU wheel lies)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check uv
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --no-emit-package torch $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS),--torch-backend cpu) requirements-torch.in -o requirements-torch.lock
+
+SECONDS ?= 3600
+SEED ?= 0
+torture: $(VENV)/.installed-dev  ## random faults for SECONDS=3600, drawn from SEED=0; results must not change
+	@$(BIN)/python -m tests.torture --seconds $(SECONDS) --seed $(SEED)
 
 bench: $(VENV)/.installed  ## speed, as ratios measured in one run
 	@$(BIN)/python -m benchmarks
