@@ -228,7 +228,7 @@ WRONG = {
         change_start(state=lambda x: x + next(DRAW)),
         r"reset: result\[1\].state is .* and then .* for the same key",
     ),
-    "a class": (Altered, r"the class Altered itself; return an instance of it, as in Altered\(\)"),
+    "a class": (Altered, r"the class Altered; return an instance of it, as in Altered\(\)"),
     "no methods": (7, r"of type int and has no `spec`. It needs a property `spec`"),
     "no name": (change_spec(name=None), r"spec.name is None, expected a name"),
     "python branch": (
@@ -266,7 +266,7 @@ def test_no_steps_check_nothing(key):
 REMEDIES = {
     "observation size": r"by the sizes in `spec`. Change one or the other",
     "start dtype": r"Convert it with .astype\(jnp.float32\)",
-    "state dtype": r"as before the step. Its shapes and dtypes must stay the same",
+    "state dtype": r"as before the step. Its shapes and dtypes must not change",
     "no choice": r"no longer active needs one too, such as doing nothing",
     "both ends": r"truncated = is_late & ~terminated",
     "no end": r"set `truncated` at the limit, or raise the limit",

@@ -139,7 +139,7 @@ def test_a_registered_task():
     assert "Closest: 'mine'" in message(make, "mime")
     register_task("mine", Counter)  # again is no harm
     assert message(register_task, "mine", Matching) == (
-        "There is another task 'mine' already. Choose another name."
+        "A different task named 'mine' already exists. Choose another name."
     )
     assert "another task 'mpe-spread-3ag'" in message(register_task, "mpe-spread-3ag", Counter)
 
@@ -177,9 +177,9 @@ def test_environments_that_are_equal_to_themselves_alone_are_built_once():
 
 def test_unknown_tasks_name_the_closest_and_the_way_to_ones_own():
     assert message(make, "mpe-spread-3a") == (
-        "Unknown task 'mpe-spread-3a'. Closest: 'mpe-spread-3ag'. List all with 'ratiosym tasks'; "
-        "name one of your own as path/to/file.py:function or package.module:function, or register "
-        "it in this process with ratiosym.register_task."
+        "Unknown task 'mpe-spread-3a'. Closest: 'mpe-spread-3ag'. List all with 'ratiosym tasks'. "
+        "A task of your own can be given as path/to/file.py:function or package.module:function, "
+        "or registered in this process with ratiosym.register_task."
     )
     assert message(make, "zzz").startswith("Unknown task 'zzz'. List all with")
 
@@ -257,7 +257,7 @@ def test_an_environment_object_takes_no_other_tasks_name():
             return super().spec.__class__(**{**vars(super().spec), "name": "paxmen-4a"})
 
     found = message(task_name, Pretender())
-    assert found.startswith("The environment's spec.name cannot be used: There is another task")
+    assert found.startswith("The environment's spec.name cannot be used: A different task")
     assert "has no `spec`" in message(task_name, 7)
 
 

@@ -1,3 +1,1 @@
-"""What policies are learned on: the environment contract, its wrappers, the task table and the
-adapters.
-"""
+"""Environments: the contract, wrappers, the task table, adapters and exports."""

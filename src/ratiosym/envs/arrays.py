@@ -1,4 +1,4 @@
-"""Arrays of other libraries' environments."""
+"""Array helpers for environments of other libraries."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,8 @@ from jaxtyping import PyTree
 
 
 def strongly_typed(tree: PyTree) -> PyTree:
-    """Without JAX's weak types: a first state that has some and a later one that has none would
-    compile every program twice.
+    """Remove weak types.
+
+    Every program would be compiled twice if only the first state had weak types.
     """
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.asarray(leaf).dtype), tree)

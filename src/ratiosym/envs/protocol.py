@@ -1,4 +1,4 @@
-"""The contract every environment keeps, and a function that checks it."""
+"""The contract that every environment follows, and a function that checks it."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
@@ -17,69 +17,64 @@ Picture = UInt8[np.ndarray, "H W 3"]
 
 @runtime_checkable
 class Env(Protocol):
-    """An environment: two pure functions and a description. Check your own with ``check_env``.
+    """An environment: two pure functions and a specification. Check your own with ``check_env``.
 
-    ``A`` agents, ``F`` numbers observed by each, ``S`` numbers observed by the critic, all as
-    ``spec`` says. Optional: ``draw`` (see ``DrawableEnv``), scripted ``teams`` and ``references``
-    (see ``envs.teams``).
+    ``spec`` gives the number of agents ``A``, the size ``F`` of each agent's observation and the
+    size ``S`` of the critic's. Optional members are ``draw`` (see ``DrawableEnv``), and scripted
+    ``teams`` with ``references`` (see ``envs.teams``).
 
-    Arrays: ``Observation.local`` float32 ``[A, F]``, ``legal`` bool ``[A, actions]``, ``active``
-        bool ``[A]``, ``state`` float32 ``[S]``; ``Step.reward`` float32 ``[A]``, ``terminated`` and
-        ``truncated`` bool ``[]``, ``metrics`` a dict with the keys ``spec.metrics``, each a float32
-        ``[]``. All finite.
-    Action: int32 ``[A]`` for ``Discrete``, one of the legal choices; float32 ``[A, size]`` for
-        ``Continuous``, tanh values in (-1, 1). What they mean (scaling, clipping) is the
-        environment's business.
+    Arrays: ``Observation.local`` is float32 ``[A, F]``, ``legal`` bool ``[A, actions]``, ``active``
+        bool ``[A]``, ``state`` float32 ``[S]``. ``Step.reward`` is float32 ``[A]``, ``terminated``
+        and ``truncated`` are bool ``[]``, and ``metrics`` is a dict with the keys ``spec.metrics``,
+        each a float32 ``[]``. All values are finite.
+    Action: For ``Discrete``, int32 ``[A]``, each one of the legal actions. For ``Continuous``,
+        float32 ``[A, size]``, tanh values in (-1, 1), which the environment may scale or clip.
     Legal actions:
         Each agent has at least one at every step, active or not. For ``Continuous`` the width is 0.
     State:
         Any pytree of arrays; its structure, shapes and dtypes are the same after every step.
     Randomness: All of it comes from ``key``: the same key, state and action give the same result,
-        to the last bit.
-    Ends: ``terminated``: the task ended. ``truncated``: only the clock did. Never both; where both
-        hold at once, ``terminated`` wins. An episode lasts at most ``spec.time_limit`` steps.
-        Stepping past the end is allowed; what it returns is not used.
+        bit for bit.
+    Ends: ``terminated`` means that the task ended, ``truncated`` that only the time limit was
+        reached. They are never both true: if both apply, set ``terminated``. An episode lasts at
+        most ``spec.time_limit`` steps. Stepping past the end is allowed; the result is not used.
     Return:
-        An episode's return is the sum over its steps of the mean over agents of the reward.
+        An episode's return is the reward averaged over agents and summed over steps.
     Use: Both functions can be traced by ``jit``, ``vmap`` and ``scan``. The environment itself is
-        hashable and equal to another built alike (a frozen dataclass is), so that compiled programs
-        are shared.
+        hashable, and equal to another one built with the same arguments (as a frozen dataclass is),
+        so that compiled programs are shared.
     """
 
     @property
     def spec(self) -> EnvSpec:
-        """The sizes of everything."""
+        """Sizes of the environment."""
 
     def reset(self, key: Key) -> tuple[State, Observation]:
         """Start an episode."""
 
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
-        """Take one step. Never starts a new episode: at an end the observation is the episode's
-        last.
-        """
+        """Take one step. Never resets: at the end, the observation is the episode's last."""
 
 
 class DrawableEnv(Env, Protocol):
-    """An environment that can also show itself. Optional: ``ratiosym render`` and the exports use
-    ``draw`` where there is one.
-    """
+    """An environment with a ``draw`` method, which ``ratiosym render`` and the exports use."""
 
     def draw(self, state: State) -> Picture:
-        """A picture of a state, uint8 ``[H, W, 3]``, all of one size. Never traced: NumPy and any
-        library will do. With a further argument ``history``, it is given the states before, oldest
-        first, and may draw trails.
+        """Draw a state as uint8 ``[H, W, 3]``, always of the same size.
+
+        Never traced, so NumPy and any other library can be used. If it has a further parameter
+        ``history``, it receives the previous states, oldest first, for example to draw trails.
         """
 
 
-MOST_STEPS = 1000  # that ``check_env`` plays unless told otherwise
+MOST_STEPS = 1000  # that ``check_env`` plays by default
 
 
 def check_env(env: Any, key: Key | None = None, num_steps: int | None = None) -> None:
-    """Play ``num_steps`` random legal steps and raise ``InputError`` where the contract of ``Env``
-    is broken.
+    """Play ``num_steps`` random steps and raise ``InputError`` if the ``Env`` contract is broken.
 
-    By default one step more than the longest episode has (at most 1,000), so that an end is among
-    them; with fewer steps the ends may go unchecked.
+    By default it plays one step more than the longest episode (at most 1,000), to include the end
+    of an episode; with fewer steps the end may go unchecked.
     """
     if num_steps is not None and num_steps < 1:
         raise InputError(f"`num_steps` is {num_steps}; it must be at least 1.")
@@ -92,9 +87,7 @@ def check_env(env: Any, key: Key | None = None, num_steps: int | None = None) ->
 
 
 def check_structure(env: Any) -> None:
-    """The part of ``check_env`` that needs no playing and no compilation: methods, sizes, classes,
-    shapes and dtypes.
-    """
+    """Check what needs neither steps nor compilation: methods, sizes, classes, shapes, dtypes."""
     _check_members(env)
     _check_spec(env.spec)
     try:
@@ -102,7 +95,7 @@ def check_structure(env: Any) -> None:
     except TypeError as error:
         raise InputError(
             f"The environment is not hashable ({error}). Make it a frozen dataclass whose fields "
-            f"are numbers, strings and tuples; arrays belong into the state, or are computed from "
+            f"are numbers, strings and tuples; arrays belong in the state, or are computed from "
             f"the fields."
         ) from error
     _check_types(env, jax.random.key(0))
@@ -111,7 +104,7 @@ def check_structure(env: Any) -> None:
 def _check_members(env: Any) -> None:
     if isinstance(env, type):
         raise InputError(
-            f"The environment is the class {env.__name__} itself; return an instance of it, as in "
+            f"The environment is the class {env.__name__}; return an instance of it, as in "
             f"{env.__name__}()."
         )
     missing = [name for name in ("spec", "reset", "step") if not hasattr(env, name)]
@@ -154,7 +147,7 @@ def _check_spec(spec: Any) -> None:
 
 
 def _check_types(env: Env, key: Key) -> None:
-    """Everything that can be known without running: classes, structures, shapes and dtypes."""
+    """Check what is known without running: classes, structures, shapes and dtypes."""
     spec = env.spec
     state, observation = _pair("reset", _trace("reset", env.reset, key))
     _require_class("reset", "observation", observation, Observation)
@@ -174,7 +167,7 @@ def _check_types(env: Env, key: Key) -> None:
 
 
 def _trace_batch(env: Env, key: Key) -> None:
-    """Training steps many environments at once."""
+    """Trace under vmap, as training steps many environments at once."""
     state, _ = jax.eval_shape(env.reset, key)
     batch = jax.eval_shape(
         lambda *args: jax.tree.map(lambda leaf: jnp.stack([leaf] * 2), args),
@@ -196,11 +189,11 @@ def _check_picture(env: Any, key: Key) -> None:
 
 
 def _check_episodes(env: Env, key: Key, num_steps: int) -> None:
-    """Everything that shows only in the values, played step by step."""
+    """Check the values themselves, step by step."""
     spec = env.spec
     act = jax.jit(lambda key, observation: random_action(spec, key, observation))
     reset, step = _twice("reset", env.reset), _twice("step", env.step)
-    length = 0  # steps taken in this episode; at 0 a new one is due
+    length = 0  # steps taken in this episode; 0 starts a new one
     for index in range(num_steps):
         key, reset_key, action_key, step_key = jax.random.split(key, 4)
         if length == 0:
@@ -238,8 +231,8 @@ def _check_end(where: str, spec: EnvSpec, length: int, step: Step) -> bool:
     terminated, truncated = bool(step.terminated), bool(step.truncated)
     if terminated and truncated:
         raise InputError(
-            f"{where}: terminated and truncated are both true, expected at most one. Where the "
-            f"task ends as time runs out, it is terminated: truncated = is_late & ~terminated."
+            f"{where}: terminated and truncated are both true, expected at most one. If the task "
+            f"ends just as time runs out, it is terminated: truncated = is_late & ~terminated."
         )
     if length >= spec.time_limit and not (terminated or truncated):
         raise InputError(
@@ -251,7 +244,7 @@ def _check_end(where: str, spec: EnvSpec, length: int, step: Step) -> bool:
 
 
 def random_action(spec: EnvSpec, key: Key, observation: Observation) -> Action:
-    """Uniform among the legal choices, or uniform in (-1, 1)."""
+    """Sample uniformly from the legal actions, or from (-1, 1)."""
     if isinstance(spec.action, Continuous):
         return jax.random.uniform(key, (spec.num_agents, spec.action.size), minval=-1.0)
     return jax.random.categorical(key, jnp.where(observation.legal, 0.0, -jnp.inf)).astype(
@@ -260,7 +253,7 @@ def random_action(spec: EnvSpec, key: Key, observation: Observation) -> Action:
 
 
 def _twice(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, compiled; called twice, from two traces, whose results must be the same."""
+    """Compile ``function`` and call it twice, from two traces, which must give equal results."""
     first, second = (jax.jit(lambda *args: function(*args)) for _ in range(2))
 
     def both(*args: Any) -> Any:
@@ -278,13 +271,13 @@ def _twice(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _trace(name: str, function: Callable[..., Any], *args: Any) -> Any:
-    """The result's shapes and dtypes."""
+    """Return the shapes and dtypes of the result."""
     try:
         return jax.eval_shape(function, *args)
     except Exception as error:
         raise InputError(
             f"{name}: cannot be traced by JAX, which compiles it: {error}\nWrite it with jax.numpy"
-            f"; where a value decides, use jnp.where or jax.lax.cond instead of Python's if."
+            f"; to branch on a value, use jnp.where or jax.lax.cond instead of Python's if."
         ) from error
 
 
@@ -304,7 +297,7 @@ def _require_class(name: str, what: str, value: Any, expected: type) -> None:
 
 
 def _require_types(name: str, what: str, value: Any, expected: Any) -> None:
-    """Equal structure, shapes and dtypes."""
+    """Raise unless structure, shapes and dtypes are equal."""
     got: Any = jax.tree.structure(value)
     want: Any = jax.tree.structure(expected)
     if got != want:
@@ -322,7 +315,7 @@ def _require_types(name: str, what: str, value: Any, expected: Any) -> None:
 
 def _remedy(what: str, value: Any, expected: Any) -> str:
     if what == "state":
-        return ", as before the step. Its shapes and dtypes must stay the same, from reset on."
+        return ", as before the step. Its shapes and dtypes must not change after reset."
     if value.shape != expected.shape:
         return ", by the sizes in `spec`. Change one or the other."
     return f". Convert it with .astype(jnp.{expected.dtype})."

@@ -1,13 +1,13 @@
-"""A task by name. The first of these that knows the name gives its environment:
+"""Look up tasks by name, in this order:
 
 1. built in: the paper's tasks and their variants (``envs.tasks``);
 2. registered in this process: ``ratiosym.register_task("mine", make_env)``;
-3. an entry point ``ratiosym.tasks`` of an installed package;
+3. entry points ``ratiosym.tasks`` of installed packages;
 4. ``jaxmarl:NAME`` or ``jumanji:NAME``: an environment of those libraries (``envs.adapters``);
 5. ``package.module:function`` or ``path/to/file.py:function``: a function without arguments that
    returns an ``Env``.
 
-Importing this loads neither JAX nor an environment; making a task does.
+Importing this module loads neither JAX nor any environment; making a task does.
 """
 
 import hashlib
@@ -27,29 +27,29 @@ from ratiosym.references import canonical_reference, is_reference, load_referenc
 if TYPE_CHECKING:
     from ratiosym.envs.protocol import Env as Env
 else:
-    Env = Any  # the contract itself needs JAX
+    Env = Any  # importing the contract would import JAX
 
 Factory = Callable[[], Env]
 
 ENTRY_POINTS = "ratiosym.tasks"
-ADAPTERS = {  # of whole libraries, by the prefix of a task's name
+ADAPTERS = {  # for whole libraries, by prefix of the task name
     "jaxmarl": "ratiosym.envs.adapters.jaxmarl.generic:jaxmarl_env",
     "jumanji": "ratiosym.envs.adapters.jumanji.generic:jumanji_env",
 }
-REGISTERED: dict[str, Factory] = {}  # by ``register_task``, in this process
+REGISTERED: dict[str, Factory] = {}  # with ``register_task``, in this process
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ADVICE = (
-    " List all with 'ratiosym tasks'; name one of your own as path/to/file.py:function or "
-    "package.module:function, or register it in this process with ratiosym.register_task."
+    " List all with 'ratiosym tasks'. A task of your own can be given as path/to/file.py:function "
+    "or package.module:function, or registered in this process with ratiosym.register_task."
 )
 
 
 def make(name: str, agent_ids: bool = True) -> Env:
-    """Make the environment of a task; making it twice gives equal environments.
+    """Make the environment of a task. Calls with equal arguments return equal environments.
 
-    ``agent_ids`` puts the one-hot agent id in front of each agent's observation, as in all the
-    paper's runs.
+    ``agent_ids`` prepends the one-hot agent id to each agent's observation, as in all runs of the
+    paper.
     """
     from ratiosym.envs.wrappers import with_agent_ids
 
@@ -58,34 +58,32 @@ def make(name: str, agent_ids: bool = True) -> Env:
 
 
 def register_task(name: str, factory: Factory) -> None:
-    """Make an environment known by a name to everything that takes a task in this process.
+    """Register a task under a name, for everything in this process that takes a task.
 
     ``factory`` takes no arguments and returns an ``Env``. Other processes (the workers of a study,
-    a later ``ratiosym evaluate``) have to register it too; a task named as
-    ``package.module:function`` or by an entry point is found by all of them.
+    a later ``ratiosym evaluate``) must register it, too; tasks given as ``package.module:function``
+    or by an entry point are found by every process.
     """
     if not isinstance(name, str) or not _PLAIN_NAME.fullmatch(name):
         raise InputError(
             f"`name` is {shorten(name)}; a task's name has up to 100 letters, digits, '-', '_' and "
-            f"'.', and begins with a letter or a digit."
+            f"'.', and starts with a letter or a digit."
         )
     _require_factory(factory, "`factory`")
     if is_builtin(name) or not _is_same(REGISTERED.get(name, factory), factory):
-        raise InputError(f"There is another task '{name}' already. Choose another name.")
+        raise InputError(f"A different task named '{name}' already exists. Choose another name.")
     REGISTERED[name] = factory
 
 
 def _is_same(one: Factory, other: Factory) -> bool:
-    """Whether a factory is another, or a later version of it: a notebook's cell that is run again
-    defines its function anew.
-    """
+    """Whether both are the same factory, possibly redefined by rerunning a notebook cell."""
     places = [(getattr(f, "__module__", ""), getattr(f, "__qualname__", f)) for f in (one, other)]
     return one == other or (places[0] == places[1] and "<lambda>" not in str(places[0][1]))
 
 
 @dataclass(frozen=True)
 class _Given:
-    """The factory of an environment that was given as an object."""
+    """Factory that returns a given environment object."""
 
     env: Env
 
@@ -94,8 +92,10 @@ class _Given:
 
 
 def task_name(task: str | Env) -> str:
-    """The name under which a run records its task: a name as ``resolve_task`` completes it, or the
-    ``spec.name`` of an environment object, which is registered under it in this process.
+    """Return the name under which a run records its task.
+
+    A name is completed by ``resolve_task``; an environment object is registered in this process
+    under its ``spec.name``.
     """
     if isinstance(task, str):
         return resolve_task(task).name
@@ -115,19 +115,19 @@ def task_name(task: str | Env) -> str:
 
 
 def tasks() -> list[str]:
-    """The names of the paper's tasks, then of registered ones and of installed packages' tasks."""
+    """List the paper's tasks, then registered ones, then those of installed packages."""
     return [*TASKS, *REGISTERED, *(name for name in _installed() if not _is_known(name))]
 
 
 def is_builtin(name: str) -> bool:
-    """Whether a task is one of ours, which the tests hold to the contract."""
+    """Whether a task is built in, and therefore covered by our contract tests."""
     return name in TASKS or name in VARIANTS
 
 
 def resolve_task(name: str) -> Task:
-    """The task of a name, or an error that gives the closest one. Its environment is not built yet.
+    """Look up a task without building its environment; an error names the closest match.
 
-    ``Task.name`` is what a record should say: valid from any working directory.
+    ``Task.name`` is valid from any working directory, as needed in a run's record.
     """
     if not isinstance(name, str):
         raise InputError(
@@ -148,11 +148,10 @@ def resolve_task(name: str) -> Task:
 
 
 def build_task(task: Task) -> Env:
-    """A task's environment, without agent ids.
+    """Build a task's environment, without agent ids.
 
-    One that is not built in is checked as far as that is possible without playing
-    (``check_structure``), and built once, so that environments without ``__eq__`` share compiled
-    programs too.
+    Environments that are not built in are checked without taking steps (``check_structure``), and
+    built only once, so that those without ``__eq__`` share compiled programs, too.
     """
     if is_builtin(task.name):
         return task.build()
@@ -176,9 +175,7 @@ def _build_and_check(task: Task) -> Env:
 
 
 def check_before_training(task: Task) -> None:
-    """Play a task that is not built in for an episode, so that a broken contract is reported before
-    hours of training rather than after.
-    """
+    """Play an episode of a task that is not built in, to report contract violations early."""
     from ratiosym.envs.protocol import check_env
 
     if not is_builtin(task.name):
@@ -189,8 +186,9 @@ def check_before_training(task: Task) -> None:
 
 
 def task_directory(name: str) -> str:
-    """A task's name as the name of a directory. Different tasks get different ones; the names of
-    built-in and registered tasks stay as they are.
+    """Turn a task's name into a unique directory name.
+
+    Names of built-in and registered tasks are not changed.
     """
     if _PLAIN_NAME.fullmatch(name):
         return name
@@ -210,7 +208,7 @@ def _is_known(name: str) -> bool:
 
 @cache
 def _installed() -> dict[str, EntryPoint]:
-    """Tasks of installed packages, by name."""
+    """Return the tasks of installed packages, by name."""
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 
 
@@ -240,5 +238,5 @@ def _require_factory(factory: Any, what: str) -> Factory:
             f"{what} cannot be called without arguments ({error}); {contract}"
         ) from None
     except ValueError:
-        pass  # a callable without a signature: calling it will tell
+        pass  # a callable without a signature: errors will show when it is called
     return factory

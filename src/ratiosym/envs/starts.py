@@ -1,10 +1,10 @@
-"""New episodes from a pool of fresh starts.
+"""Start new episodes from a pool of initial states.
 
-Under ``vmap`` a conditional reset is computed in every step for every environment and thrown away.
-Here one batch of starts is made per rollout, and ended environments draw from it, each its own.
-When more episodes end than the pool holds, it has run dry and is gone through again from its first
-start: two episodes of that rollout then begin alike and part ways by their own random numbers
-(Decision 11: a reset per step and environment would cost more than the step itself).
+Under ``vmap``, a conditional reset is computed at every step for every environment, and mostly
+discarded; this would cost more than the step itself. Instead, each rollout makes one pool of
+initial states, and environments whose episode ended each take the next one. If more episodes end
+than the pool holds, it is reused from its beginning: two episodes of that rollout then have the
+same start and diverge through their own random numbers (docs/decisions.md, 11).
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from ratiosym.types import EnvSpec, Key, Observation, State
 
 
 class Starts(NamedTuple):
-    """A pool of first moments, and how many of them have been drawn."""
+    """A pool of initial states and observations, and how many have been used."""
 
     state: State
     observation: Observation
@@ -26,20 +26,20 @@ class Starts(NamedTuple):
 
 
 def make_starts(env: Env, key: Key, num_starts: int) -> Starts:
-    """A pool of ``num_starts`` independent resets."""
+    """Make a pool of ``num_starts`` independent resets."""
     state, observation = jax.vmap(env.reset)(jax.random.split(key, num_starts))
     return Starts(state, observation, jnp.zeros((), jnp.int32))
 
 
 def pool_size(spec: EnvSpec, num_envs: int, num_steps: int) -> int:
-    """How many starts ``num_steps`` steps use up, if episodes last as long as they usually do."""
+    """Return how many starts ``num_steps`` steps need if episodes have their usual length."""
     return num_envs * -(-num_steps // (spec.usual_length or spec.time_limit))
 
 
 def begin_where(
     is_end: Bool[Array, "E"], starts: Starts, state: State, observation: Observation
 ) -> tuple[Starts, State, Observation]:
-    """Ended environments take the next starts of the pool, each its own; the others continue."""
+    """Give each ended environment the next start of the pool; the others continue."""
     rank = jnp.cumsum(is_end) - 1
     index = (starts.num_drawn + rank) % starts.observation.state.shape[0]
 

@@ -1,17 +1,17 @@
-"""The suites: titles, their order in tables and figures, and the paper's budgets."""
+"""Suites of tasks: titles, order in tables and figures, and the paper's budgets."""
 
 from dataclasses import dataclass
 from pathlib import PurePath
 
-PAPER_STEPS = 80_000_000  # of a final run: twice the tuning length (section 4.1)
+PAPER_STEPS = 80_000_000  # per final run: twice the length of a tuning run (section 4.1)
 PAPER_STEPS_LONG = 240_000_000  # AeroJAX and JaxNav
 
 
 @dataclass(frozen=True)
 class Suite:
-    """One environment of the paper, or a family of tasks of your own."""
+    """An environment of the paper, or a family of user-defined tasks."""
 
-    name: str  # a built-in task's name begins with it: <name>-<task>
+    name: str  # prefix of the names of built-in tasks: <name>-<task>
     title: str
     paper_steps: int = PAPER_STEPS
 
@@ -31,15 +31,15 @@ SUITES: dict[str, Suite] = {
     )
 }
 
-# Families of tasks that are named ``<library>:<environment>``.
+# Families of tasks named ``<library>:<environment>``.
 _LIBRARIES = {"jaxmarl": "JaxMARL", "jumanji": "Jumanji"}
 
 
 def suite_of(task: str) -> Suite:
-    """The suite of a task, which need not exist.
+    """Return the suite of a task, which need not exist.
 
-    A task of your own belongs to a family: ``mine-easy`` to ``mine``, ``package.module:function``
-    to ``module``, ``path/to/file.py:function`` to ``file``, ``jaxmarl:NAME`` to ``jaxmarl``.
+    User-defined tasks belong to a family: ``mine-easy`` to ``mine``, ``package.module:function`` to
+    ``module``, ``path/to/file.py:function`` to ``file``, ``jaxmarl:NAME`` to ``jaxmarl``.
     """
     before, colon, _ = task.rpartition(":")
     if colon and before in _LIBRARIES:

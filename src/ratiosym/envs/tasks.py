@@ -1,9 +1,8 @@
-"""The built-in tasks: the paper's 47, and variants of them.
+"""The built-in tasks: the paper's 47 and variants of them.
 
-Data alone: importing this loads neither JAX nor an environment, so that the command line can list
-tasks at once.
-
-A further built-in task is a further row. Tasks of your own need no row: see ``envs.registry``.
+This module is pure data: importing it loads neither JAX nor any environment, so that the command
+line can list tasks instantly. To add a built-in task, add a row. User-defined tasks need no row:
+see ``envs.registry``.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,11 +14,11 @@ from ratiosym.envs.suites import Suite, suite_of
 
 
 class Sizes(NamedTuple):
-    """What a table says of a task: the sizes of its ``EnvSpec``, without agent ids."""
+    """Sizes of a task's ``EnvSpec``, without agent ids, for tables."""
 
     num_agents: int
     action_kind: Literal["discrete", "continuous"]
-    action_size: int  # the number of choices, or the length of the vector
+    action_size: int  # number of discrete actions, or length of the vector
     observation_size: int
     state_size: int
     time_limit: int
@@ -27,21 +26,21 @@ class Sizes(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """A name, and how its environment is built."""
+    """A named task and how to build its environment."""
 
     name: str
-    factory: Callable[..., Any] | str  # or where it is: ``package.module:function``
+    factory: Callable[..., Any] | str  # the function, or a reference ``package.module:function``
     arguments: tuple[Any, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
-    sizes: Sizes | None = None  # known without building it: those of the built-in tasks
+    sizes: Sizes | None = None  # for built-in tasks, known without building them
 
     @property
     def suite(self) -> Suite:
-        """The family it belongs to."""
+        """Suite that the task belongs to."""
         return suite_of(self.name)
 
     def build(self) -> Any:
-        """Its environment, without agent ids: whatever the factory returns."""
+        """Call the factory; the environment has no agent ids."""
         factory = resolve_name(self.factory) if isinstance(self.factory, str) else self.factory
         return factory(*self.arguments, **self.options)
 
@@ -87,7 +86,7 @@ def _mpe(num_agents: int) -> Task:
 
 
 def _jaxnav(side: int, num_agents: int) -> Task:
-    # The critic's state: the inner cells, seven numbers per robot, and the time.
+    # state size: the inner cells, seven numbers per robot, and the time
     state_size = (side - 2) ** 2 + 7 * num_agents + 1
     return Task(
         f"jaxnav-{side}x{side}x{num_agents}a",
@@ -98,7 +97,7 @@ def _jaxnav(side: int, num_agents: int) -> Task:
 
 
 def _paxmen(num_agents: int, held_out: bool = False) -> Task:
-    # The critic's state: every free cell of the map.
+    # state size: the free cells of the map
     state_size, time_limit = {4: (101, 100), 5: (140, 115), 6: (187, 130)}[num_agents]
     return Task(
         f"paxmen-{num_agents}a{'-heldout' if held_out else ''}",
@@ -180,10 +179,10 @@ _ROWS = (
 
 TASKS: dict[str, Task] = {task.name: task for task in _ROWS}
 
-# As in ``aerojax.opponents.LEVELS``, which needs JAX; a test holds the two together.
+# Same as ``aerojax.opponents.LEVELS``, which needs JAX; a test compares the two.
 OPPONENT_LEVELS = ("straight", "L1", "L2", "L3", "L4")
 
-# Beside the paper's tasks: made and trained by name, but in no table of results.
+# Variants that can be trained by name but are not part of the paper's results.
 _VARIANT_ROWS: tuple[Task, ...] = (
     *(_paxmen(num_agents, held_out=True) for num_agents in (4, 5, 6)),
     *(_aerojax(num_agents, level) for num_agents in (2, 4, 8) for level in OPPONENT_LEVELS),

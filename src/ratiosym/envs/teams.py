@@ -1,7 +1,7 @@
-"""Scripted teams: what plays when nothing has been learned.
+"""Scripted teams, as baselines for learned policies.
 
-An environment may offer its own as an attribute ``teams`` (a dict from name to ``Team``), and their
-mean returns as ``references``. The team ``random`` exists everywhere.
+An environment may provide its own in an attribute ``teams`` (a dict from name to ``Team``), and
+their mean returns in ``references``. The team ``random`` is always available.
 """
 
 from collections.abc import Callable
@@ -12,24 +12,23 @@ from ratiosym.envs.protocol import Action, Env, random_action
 from ratiosym.errors import InputError
 from ratiosym.types import Key, Observation, State
 
-Memory = Any  # what a team remembers in an episode: any pytree, () for nothing
+Memory = Any  # a team's memory within an episode: any pytree, () for none
 
 
 @dataclass(frozen=True)
 class Team:
-    """How all agents of one environment act. Both functions can be traced; under ``vmap``, one team
-    per episode.
+    """Joint behaviour of all agents, as two traceable functions of a single episode.
 
-    Unlike a learned policy, a script may read the environment's whole state.
+    Unlike a learned policy, a script may read the full state of the environment.
     """
 
-    about: str  # one line for tables
-    start: Callable[[Key, State], Memory]  # the memory at an episode's start
+    about: str  # one-line description for tables
+    start: Callable[[Key, State], Memory]  # memory at the start of an episode
     act: Callable[[Key, State, Observation, Memory], tuple[Action, Memory]]
 
 
 def teams_of(env: Env) -> dict[str, Team]:
-    """The scripted teams of an environment, by name."""
+    """Return the scripted teams of an environment, by name."""
 
     def act(
         key: Key, state: State, observation: Observation, memory: Memory
@@ -41,12 +40,12 @@ def teams_of(env: Env) -> dict[str, Team]:
 
 
 def references_of(env: Env) -> dict[str, float]:
-    """Returns that are known of an environment's teams (its ``references``), for tables."""
+    """Return the known mean returns of an environment's teams (its ``references``)."""
     return dict(getattr(env, "references", {}))
 
 
 def get_team(env: Env, name: str) -> Team:
-    """A scripted team by name."""
+    """Return a scripted team by name."""
     teams = teams_of(env)
     if name not in teams:
         raise InputError(

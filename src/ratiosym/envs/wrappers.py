@@ -1,7 +1,6 @@
-"""Functions from an environment to an environment.
+"""Environment wrappers.
 
-A wrapper forwards what it does not change: ``draw``, ``references`` and anything else the
-environment has.
+A wrapper forwards whatever it does not change: ``draw``, ``references`` and all other attributes.
 """
 
 from dataclasses import dataclass, replace
@@ -15,14 +14,12 @@ from ratiosym.types import EnvSpec, Key, Observation, State, Step
 
 
 def with_agent_ids(env: Env) -> Env:
-    """Put the one-hot agent id in front of each agent's observation; the critic's state stays as
-    it is.
-    """
+    """Prepend the one-hot agent id to each agent's observation; leave the state unchanged."""
     return _AgentIds(env)
 
 
 def without_agent_ids(env: Env) -> Env:
-    """The environment that ``with_agent_ids`` was given, or the environment itself."""
+    """Undo ``with_agent_ids``; return any other environment unchanged."""
     return env.env if isinstance(env, _AgentIds) else env
 
 
@@ -45,11 +42,11 @@ class _AgentIds:
 
     @property
     def teams(self) -> dict[str, Team]:
-        """The scripted teams, which observe what they would observe without ids."""
+        """Scripted teams, which receive observations without ids."""
         return {name: _without_ids(team) for name, team in getattr(self.env, "teams", {}).items()}
 
     def __getattr__(self, name: str) -> Any:
-        if name == "env" or name.startswith("__"):  # not there yet: while it is copied or unpickled
+        if name == "env" or name.startswith("__"):  # absent while being copied or unpickled
             raise AttributeError(name)
         return getattr(self.env, name)
 

@@ -137,20 +137,20 @@ def test_an_illegal_action_ends_cleaner(key):
 # ------------------------------------------------------------------------------------------- errors
 
 REFUSED = {
-    "jaxmarl:MPE_simple_tag_v3": r"cannot be trained: its agents play against one another",
-    "jaxmarl:MPE_simple_speaker_listener_v4": r"equal spaces, and the observations of 'speaker_0' "
-    r"are \[\(3,\)\], those of 'listener_0' \[\(11,\)\]. Write a function",
+    "jaxmarl:MPE_simple_tag_v3": r"cannot be trained: its agents compete",
+    "jaxmarl:MPE_simple_speaker_listener_v4": r"equal spaces, but the observations of 'speaker_0' "
+    r"are \[\(3,\)\] and those of 'listener_0' are \[\(11,\)\]. Write a function",
     "jaxmarl:SMAX": r"The built-in tasks smax-",
     "jaxmarl:coin_game": r"'jaxmarl:coin_game\?shared_rewards=True'",
     "jaxmarl:overcoked": r"Unknown environment of jaxmarl 'overcoked'. Closest: 'overcooked'",
-    "jaxmarl:switch_riddle?num_agents=2": r"jaxmarl cannot make it: The minimum number of agents",
+    "jaxmarl:switch_riddle?num_agents=2": r"jaxmarl cannot build it: The minimum number of agents",
     "jaxmarl:switch_riddle?nonsense=1": r"unexpected keyword argument 'nonsense'",
     "jaxmarl:switch_riddle?time_limit=0": r"time_limit is 0; it must be at least 1",
-    "jaxmarl:ant_4x2": r"jaxmarl cannot make it: No module named 'brax'",
+    "jaxmarl:ant_4x2": r"jaxmarl cannot build it: No module named 'brax'",
     "jumanji:Maze-v0": r"it has a single agent \(its action is a DiscreteArray of shape \(\)\)",
     "jumanji:Sudoku-v0": r"it has a single agent",
     "jumanji:Cleaner": r"Unknown environment of jumanji 'Cleaner'. Closest: 'Cleaner-v0'",
-    "jumanji:Cleaner-v0?time=1": r"jumanji cannot make it: .* unexpected keyword argument 'time'",
+    "jumanji:Cleaner-v0?time=1": r"jumanji cannot build it: .* unexpected keyword argument 'time'",
 }
 
 

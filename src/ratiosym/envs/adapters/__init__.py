@@ -1,1 +1,1 @@
-"""Environments of other libraries as ours."""
+"""Adapters that turn environments of other libraries into ours."""

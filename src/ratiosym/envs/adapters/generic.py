@@ -1,4 +1,4 @@
-"""What the generic adapters share: options in a task's name, and arrays of any shape as rows."""
+"""Helpers of the generic adapters: options in task names, and flattening of arrays."""
 
 import ast
 import warnings
@@ -13,34 +13,32 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ratiosym.errors import InputError
 
-DEFAULT_TIME_LIMIT = 500  # steps, where a library's environment has no limit of its own
+DEFAULT_TIME_LIMIT = 500  # steps, for environments without a limit of their own
 FACTORY = (
-    "Write a function that returns an environment as ratiosym.Env describes it, and name it as "
+    "Write a function that returns an environment as described in ratiosym.Env, and name it as "
     "path/to/file.py:function."
 )
 
 
 @contextmanager
 def calling() -> Iterator[None]:
-    """The place to call a library: it may promote ranks, whatever the user has set, and its
-    warnings are for its authors.
-    """
+    """Call a library with rank promotion allowed and its warnings silenced."""
     with jax.numpy_rank_promotion("allow"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 class TimedState(NamedTuple):
-    """A library's state, and the steps since the episode's start."""
+    """A library's state, and the number of steps since the start of the episode."""
 
     world: Any
     time: Int[Array, ""]
 
 
 def split_options(name: str) -> tuple[str, dict[str, Any]]:
-    """An environment's name and the options after it: ``coin_game?shared_rewards=True&time=5``.
+    """Split ``coin_game?shared_rewards=True&time=5`` into an environment's name and its options.
 
-    Values are Python literals (numbers, True, None, quoted text); anything else is text.
+    Values are Python literals (numbers, True, None, quoted text); anything else is read as text.
     """
     name, _, query = name.partition("?")
     return name, {option: _read(value) for option, value in parse_qsl(query, strict_parsing=False)}
@@ -54,8 +52,9 @@ def _read(text: str) -> Any:
 
 
 def read_time_limit(task: str, options: dict[str, Any], own: int | None) -> int:
-    """The longest an episode can last: the library's limit (``own``), or the option
-    ``time_limit``, which is taken out of ``options``.
+    """Return the maximum episode length: the option ``time_limit``, or the library's (``own``).
+
+    Removes ``time_limit`` from ``options``.
     """
     limit = options.pop("time_limit", own or DEFAULT_TIME_LIMIT)
     if type(limit) is not int or limit < 1:
@@ -64,7 +63,7 @@ def read_time_limit(task: str, options: dict[str, Any], own: int | None) -> int:
 
 
 def rows(tree: PyTree, num_agents: int) -> Float[Array, "A F"]:
-    """Arrays with the agents in front, of any shape and type, as one row of numbers per agent."""
+    """Flatten arrays of any shape and dtype, with a leading agent axis, to one row per agent."""
     leaves = [
         jnp.asarray(leaf).reshape(num_agents, -1).astype(jnp.float32)
         for leaf in jax.tree.leaves(tree)
@@ -73,18 +72,18 @@ def rows(tree: PyTree, num_agents: int) -> Float[Array, "A F"]:
 
 
 def row(tree: PyTree) -> Float[Array, "F"]:
-    """Arrays of any shape and type as one row of numbers."""
+    """Flatten arrays of any shape and dtype to one row."""
     leaves = [jnp.ravel(leaf).astype(jnp.float32) for leaf in jax.tree.leaves(tree)]
     return jnp.concatenate(leaves)
 
 
 def stretch(action: Float[Array, "A size"], low: Any, high: Any) -> Float[Array, "A size"]:
-    """From (-1, 1), where our policies act, to a library's box."""
+    """Rescale actions from (-1, 1), the range of our policies, to a library's bounds."""
     return low + (action + 1) / 2 * (high - low)
 
 
 def like(tree: PyTree, before: PyTree) -> PyTree:
-    """A state with the dtypes that it had before the step, which libraries do not always keep."""
+    """Restore the dtypes of the state before the step, which libraries do not always preserve."""
 
     def cast(leaf: Any, old: Any) -> Any:
         leaf = jnp.asarray(leaf)
@@ -94,5 +93,5 @@ def like(tree: PyTree, before: PyTree) -> PyTree:
 
 
 def at_least_one(legal: Bool[Array, "A actions"]) -> Bool[Array, "A actions"]:
-    """Where a library leaves an agent no action, any will do: the contract asks for one."""
+    """Allow every action to agents without a legal one, as the contract requires at least one."""
     return legal | ~legal.any(axis=1, keepdims=True)

@@ -88,7 +88,7 @@ class AeroJax:
 
     @property
     def spec(self) -> EnvSpec:
-        """The sizes of everything."""
+        """Sizes of the environment."""
         num_aircraft = 2 * self.size
         return EnvSpec(
             name=self.name or f"aerojax-{self.size}v{self.size}",

@@ -129,7 +129,7 @@ class PaxMen:
 
     @property
     def spec(self) -> EnvSpec:
-        """The sizes of everything."""
+        """Sizes of the environment."""
         return EnvSpec(
             name=self.name,
             num_agents=self.num_agents,

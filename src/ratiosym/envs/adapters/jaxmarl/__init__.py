@@ -1,11 +1,10 @@
-"""Adapters over jaxmarl's environments: SMAX, MPE and JaxNav.
+"""Adapters for jaxmarl's environments: SMAX, MPE and JaxNav.
 
-The library speaks in dicts keyed by agent name; here every array is stacked once, in the library's
-agent order. Its ``step`` computes a whole reset each time and throws the episode's last observation
-away, so the adapters call ``step_env``. Its calls run with rank promotion allowed, whatever the
-user has set.
+jaxmarl uses dicts keyed by agent name; the adapters stack them into arrays, in the library's agent
+order. Its ``step`` computes a full reset every time and discards the episode's last observation, so
+the adapters call ``step_env``. Library calls allow rank promotion, whatever the user has set.
 
-A further environment is a further module: an adapter class and its factory, built on ``library``.
+To add an environment, add a module with an adapter class and its factory, built on ``library``.
 """
 
 from ratiosym.envs.adapters.jaxmarl.jaxnav import jaxnav

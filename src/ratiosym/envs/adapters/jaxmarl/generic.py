@@ -1,7 +1,7 @@
 """Any cooperative environment of jaxmarl as a task: ``jaxmarl:NAME``.
 
-For the suites of the paper there are adapters of their own in this package, with metrics, pictures
-and a faster step.
+The suites of the paper have dedicated adapters in this package, with metrics, pictures and a faster
+step.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from ratiosym.errors import InputError
 from ratiosym.plain import unknown_name
 from ratiosym.types import Continuous, Discrete, EnvSpec, Key, Observation, State, Step
 
-# Where each is in jaxmarl 0.2.0. Its own ``make`` imports all of them and prints.
+# Module and class in jaxmarl 0.2.0, whose own ``make`` imports all of them and prints.
 ENVIRONMENTS = {
     "MPE_simple_v3": ("mpe.simple", "SimpleMPE"),
     "MPE_simple_spread_v3": ("mpe.simple_spread", "SimpleSpreadMPE"),
@@ -56,14 +56,14 @@ ENVIRONMENTS = {
     "coin_game": ("coin_game.coin_game", "CoinGame"),
     "jaxnav": ("jaxnav.jaxnav_env", "JaxNav"),
 }
-OPPONENTS = "its agents play against one another, and here a team learns one common return"
+OPPONENTS = "its agents compete, and only teams with a common return are supported"
 COMPETITIVE = {
     "MPE_simple_tag_v3": OPPONENTS,
     "MPE_simple_world_comm_v3": OPPONENTS,
     "MPE_simple_crypto_v3": OPPONENTS,
     "MPE_simple_push_v3": OPPONENTS,
     "MPE_simple_adversary_v3": OPPONENTS,
-    "SMAX": f"{OPPONENTS}. The built-in tasks smax-... play one side against the library's script",
+    "SMAX": f"{OPPONENTS}. The built-in tasks smax-... play against the library's scripted enemy",
     "storm": OPPONENTS,
     "storm_2p": OPPONENTS,
     "storm_np": OPPONENTS,
@@ -72,16 +72,14 @@ COMPETITIVE = {
 
 @cache
 def jaxmarl_env(name: str) -> "JaxMarlTask":
-    """An environment by its name in jaxmarl, with options after a question mark:
-    ``coin_game?shared_rewards=True``.
-    """
+    """Make an environment by its jaxmarl name and options: ``coin_game?shared_rewards=True``."""
     task = f"jaxmarl:{name}"
     name, options = split_options(name)
     limit = options.pop("time_limit", None)
     library = _make(task, name, options)
     if name == "coin_game" and not options.get("shared_rewards"):
         raise InputError(
-            f"Task '{task}' cannot be trained: {OPPONENTS}. With a common reward it can: "
+            f"Task '{task}' cannot be trained: {OPPONENTS}. It can be with shared rewards: "
             f"'{task}{'&' if options else '?'}shared_rewards=True'."
         )
     given = {} if limit is None else {"time_limit": limit}
@@ -92,23 +90,26 @@ def jaxmarl_env(name: str) -> "JaxMarlTask":
 
 @dataclass(frozen=True)
 class JaxMarlTask:
-    """An environment of jaxmarl whose agents have equal spaces.
+    """A jaxmarl environment whose agents have equal spaces.
 
-    Observation ``[A, F]``: the library's, flattened. State: the library's ``world_state``, or all
-    observations in a row. Action: as the library has it; numbers in (-1, 1) are stretched to its
-    box. Reward: the library's, per agent. End: the library does not say why an episode ends: as
-    time runs out it is truncated, before that terminated. Agents that are done before the others
-    are not active.
+    - Observation ``[A, F]``: the library's, flattened.
+    - State: the library's ``world_state``, or all observations concatenated.
+    - Action: the library's; continuous actions in (-1, 1) are rescaled to its bounds.
+    - Reward: the library's, per agent.
+    - End: the library does not say why an episode ended. At the time limit it counts as truncated,
+      before as terminated. Agents that are done before the others are inactive.
     """
 
     name: str
-    library: Any  # equal to itself alone, so the factory builds one for each name
+    library: Any  # compares by identity, so the factory builds one per name
     time_limit: int
 
     @cached_property
     def agents(self) -> list[str]:
-        """Those that learn. Only FACMAC's environments have ``adversaries`` here: the others among
-        its agents are prey, which the library moves.
+        """Names of the learning agents.
+
+        Only FACMAC's environments have ``adversaries`` here; their other agents are prey moved by
+        the library.
         """
         agents = getattr(self.library, "adversaries", self.library.agents)
         return [agent for agent in agents if agent in self._shapes]
@@ -120,7 +121,7 @@ class JaxMarlTask:
 
     @cached_property
     def spec(self) -> EnvSpec:
-        """The sizes of everything."""
+        """Sizes of the environment."""
         space = self.library.action_space(self.agents[0])
         view = sum(int(np.prod(x.shape)) for x in jax.tree.leaves(self._shapes[self.agents[0]]))
         world = self._shapes.get("world_state")
@@ -167,7 +168,7 @@ class JaxMarlTask:
         if isinstance(self.spec.action, Continuous):
             action = stretch(action, space.low, space.high)
         actions = {agent: action[index] for index, agent in enumerate(self.agents)}
-        silent = jnp.zeros_like(action[0])  # for a scripted agent, whose action is not used
+        silent = jnp.zeros_like(action[0])  # for scripted agents, whose actions are ignored
         return actions | {a: silent for a in self.library.agents if a not in actions}
 
     def _observation(
@@ -187,7 +188,7 @@ class JaxMarlTask:
         num_agents = len(self.agents)
         if isinstance(self.spec.action, Continuous):
             return jnp.ones((num_agents, 0), bool)
-        for method in ("get_avail_actions", "get_legal_moves"):  # Hanabi has the second
+        for method in ("get_avail_actions", "get_legal_moves"):  # the latter in Hanabi
             try:
                 masks = getattr(self.library, method)(world)
             except (AttributeError, NotImplementedError):
@@ -197,7 +198,7 @@ class JaxMarlTask:
 
 
 def _make(task: str, name: str, options: dict[str, Any]) -> Any:
-    """The library's environment."""
+    """Build the library's environment."""
     if name in COMPETITIVE:
         raise InputError(f"Task '{task}' cannot be trained: {COMPETITIVE[name]}.")
     if name not in ENVIRONMENTS:
@@ -209,11 +210,11 @@ def _make(task: str, name: str, options: dict[str, Any]) -> Any:
     except (TypeError, ValueError, AssertionError, ImportError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"Task '{task}': jaxmarl cannot make it: {error}. {FACTORY}") from error
+        raise InputError(f"Task '{task}': jaxmarl cannot build it: {error}. {FACTORY}") from error
 
 
 def _clock(library: Any) -> int | None:
-    """The library's own limit, from whose step on an end is the clock's."""
+    """Return the library's own time limit: from this step on, an end counts as truncation."""
     if hasattr(library, "num_outer_steps"):
         return int(library.num_inner_steps * library.num_outer_steps)
     for name in ("max_steps", "episode_length"):
@@ -223,8 +224,9 @@ def _clock(library: Any) -> int | None:
 
 
 def _limit(library: Any) -> int | None:
-    """The longest that an episode can last: some environments compare their counter with the limit
-    before they raise it, and so take a step more.
+    """Return the maximum episode length.
+
+    Some environments check their counter before incrementing it, and so take one more step.
     """
     clock = _clock(library)
     return None if clock is None else clock + 1
@@ -243,14 +245,14 @@ def _check_spaces(env: JaxMarlTask) -> None:
         for other in others:
             if spaces[other] != spaces[first]:
                 raise InputError(
-                    f"Task '{env.name}' cannot be used: agents must have equal spaces, and the "
-                    f"{what} of '{first}' are {spaces[first]}, those of '{other}' "
+                    f"Task '{env.name}' cannot be used: agents must have equal spaces, but the "
+                    f"{what} of '{first}' are {spaces[first]} and those of '{other}' are "
                     f"{spaces[other]}. {FACTORY}"
                 )
     if not actions[env.agents[0]].startswith(("one of", "numbers")):
         raise InputError(
             f"Task '{env.name}' cannot be used: its actions are {actions[env.agents[0]]}; they "
-            f"must be one of n, or a vector within bounds. {FACTORY}"
+            f"must be discrete, or a bounded vector. {FACTORY}"
         )
 
 

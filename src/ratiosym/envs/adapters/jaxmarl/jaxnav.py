@@ -16,8 +16,8 @@ from ratiosym.envs.arrays import strongly_typed
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
 
-# Decision 26: the settings of the environment's own paper. The other ones, the library's defaults,
-# are those too.
+# The settings of the environment's own paper, where they differ from the library's defaults (see
+# docs/decisions.md, 26). All other settings are the same in both.
 SETTINGS = {
     "goal_radius": 0.3,
     "goal_rew": 4.0,
@@ -39,9 +39,7 @@ MAP_SETTINGS = {"fill": 0.6, "sample_test_case_type": "grid"}
 
 @cache
 def jaxnav(size: int, num_agents: int, affine_actions: bool = False) -> "JaxNav":
-    """JaxNav with continuous actions on a map of ``size`` by ``size`` metres, its border of walls
-    included.
-    """
+    """Make JaxNav with continuous actions on a map of ``size`` x ``size`` m, border included."""
     name = f"jaxnav-{size}x{size}x{num_agents}a"
     library_class = load(name, "jaxnav.jaxnav_env", "JaxNav")
     settings = {
@@ -57,41 +55,39 @@ def jaxnav(size: int, num_agents: int, affine_actions: bool = False) -> "JaxNav"
 
 
 def _with_own_lidar(library_class: Any) -> Any:
-    """The library's class with our LiDAR for its own. It senses once per step, for observation and
-    reward alike.
-    """
+    """Replace the library's LiDAR by ours, evaluated once per step for observation and reward."""
     return type("WithOwnLidar", (library_class,), {"_lidar_sense": sense})
 
 
 @dataclass(frozen=True)
 class JaxNav:
-    """``A`` square robots (0.5 m) drive to a goal each, on a map of cells of 1 m of which a part
-    are walls.
+    """``A`` square robots (0.5 m) each drive to a goal on a map of 1 m cells with random walls.
 
-    Observation ``[A, 205]``: 200 LiDAR readings all around (distance up to 6 m, over 6, minus 0.5),
-    linear velocity minus 0.5, angular velocity over 0.6, distance to the goal (at most 6 m, over 6,
-    minus 0.5), its bearing over pi, and a constant 0. State ``[(size - 2)^2 + 7 A + 1]``: the inner
-    cells (1 a wall), then positions, headings, goals, velocities and time, scaled. Action ``[A,
-    2]``: the linear velocity, clipped to [0, 1] m/s, and the angular one, clipped to [-0.6, 0.6]
-    rad/s; each changes by at most 0.1 per step. With ``affine_actions`` [-1, 1] is stretched over
-    these ranges. Reward: half one's own and half the team's mean of: 0.25 for each metre nearer to
-    the goal, 4 for reaching it, -4 for a collision, -0.01 per step until either, -0.1 where a
-    reading is 0.4 m or less. End: every robot has reached its goal or collided (terminated), or the
-    clock (truncated, at step 500). Robots that collided stand still and are not active; those at
-    their goal drive on. Metrics, shares of the robots: ``success`` (reached the goal),
-    ``collision``, ``timeout`` (neither, yet).
+    - Observation ``[A, 205]``: 200 LiDAR readings all around (distance up to 6 m, over 6, minus
+      0.5), linear velocity minus 0.5, angular velocity over 0.6, distance to the goal (at most 6 m,
+      over 6, minus 0.5), its bearing over pi, and a constant 0.
+    - State ``[(size - 2)^2 + 7 A + 1]``: the inner cells (1 for a wall), then positions, headings,
+      goals, velocities and time, scaled.
+    - Action ``[A, 2]``: linear velocity, clipped to [0, 1] m/s, and angular velocity, clipped to
+      [-0.6, 0.6] rad/s; each changes by at most 0.1 per step. ``affine_actions`` rescales [-1, 1]
+      to these ranges.
+    - Reward: the average of a robot's own term and the team's mean of: 0.25 per metre closer to the
+      goal, 4 for reaching it, -4 for a collision, -0.01 per step until either, and -0.1 if a
+      reading is 0.4 m or less.
+    - End: every robot has reached its goal or collided (terminated), or step 500 (truncated).
+      Collided robots stop and are inactive; robots at their goal keep driving.
+    - Metrics, as fractions of the robots: ``success`` (reached the goal), ``collision``,
+      ``timeout`` (neither so far).
     """
 
     name: str
-    library: (
-        Any  # the library's JaxNav: equal to itself alone, so the factory builds one for each task
-    )
+    library: Any  # the library's JaxNav; compares by identity, so the factory builds one per task
     world: Any  # the same with our LiDAR
     affine_actions: bool
 
     @property
     def spec(self) -> EnvSpec:
-        """The sizes of everything."""
+        """Sizes of the environment."""
         library = self.library
         num_agents, num_cells = library.num_agents, library.map_obj.free_grids
         return EnvSpec(
@@ -105,7 +101,7 @@ class JaxNav:
         )
 
     def reset(self, key: Key) -> tuple[State, Observation]:
-        """Start an episode: a random map, starts and goals in the middle of random free cells."""
+        """Start an episode with a random map, and starts and goals at centres of free cells."""
         with jax.numpy_rank_promotion("allow"):
             observations, state = self.world.reset(key)
             state = strongly_typed(state)
@@ -133,7 +129,7 @@ class JaxNav:
         return state, step
 
     def draw(self, state: State) -> Picture:
-        """A picture of a state."""
+        """Draw a state."""
         with jax.numpy_rank_promotion("allow"):
             seen = self.world.get_obs(state)
         readings = stack(self.world, seen)[:, : self.world.lidar_num_beams]
@@ -141,9 +137,7 @@ class JaxNav:
 
     def _velocities(self, action: Action) -> Float[Array, "A 2"]:
         if not self.affine_actions:
-            return (
-                action  # Decision 28: tanh values as they are; the library clips what they lead to
-            )
+            return action  # tanh values unchanged, as in the paper's code; the library clips speeds
         low, high = self.world.min_v, self.world.max_v
         return jnp.stack(
             [low + (action[:, 0] + 1) / 2 * (high - low), action[:, 1] * self.world.max_w], axis=1
@@ -155,14 +149,16 @@ class JaxNav:
         return Observation(
             local=local,
             legal=jnp.ones((num_agents, 0), bool),
-            active=~(state.move_term | state.done),  # those that the library moves
+            active=~(state.move_term | state.done),  # robots that the library still moves
             state=_team_view(self.world, state),
         )
 
 
 def _team_view(library: Any, state: State) -> Float[Array, "S"]:
-    """Decision 27: the library's global row, without what it repeats for each agent (id and
-    observation).
+    """Return the library's world state without the parts that differ per agent.
+
+    These are the agent's id and observation; what remains describes the team (docs/decisions.md,
+    27).
     """
     size = jnp.array([library.map_obj.width, library.map_obj.height], jnp.float32)
     parts = [

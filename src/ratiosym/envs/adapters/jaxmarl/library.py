@@ -1,6 +1,4 @@
-"""What the adapters share: how jaxmarl's classes are loaded and built, and its dicts turned into
-arrays.
-"""
+"""Helpers of the adapters: loading and building jaxmarl's classes, and stacking its dicts."""
 
 import importlib
 import sys
@@ -16,7 +14,7 @@ from ratiosym.errors import MissingLibraryError
 
 
 def load(task: str, module: str, name: str) -> Any:
-    """A class or function of jaxmarl, or one line on how to get it for ``task``."""
+    """Load a class or function of jaxmarl, or raise an error that says how to install it."""
     if find_spec("jaxmarl") is None:
         raise MissingLibraryError(
             f"Task {task!r} needs the library jaxmarl. Install it with: pip install "
@@ -27,36 +25,33 @@ def load(task: str, module: str, name: str) -> Any:
 
 
 def build(library_class: Any, **settings: Any) -> Any:
-    """An instance. The library makes arrays then: concrete ones, even where an outer function is
-    being traced.
-    """
+    """Build an instance. Arrays that the library creates are concrete even during tracing."""
     with (
         jax.ensure_compile_time_eval(),
         jax.numpy_rank_promotion("allow"),
         warnings.catch_warnings(),
     ):
-        # JaxNav's map warns of its default distance to the goal, which starts on the grid do not
-        # use.
+        # JaxNav's map warns about its default distance to the goal, which grid starts do not use.
         warnings.filterwarnings("ignore", "max_dist_to_goal", UserWarning)
         return library_class(**settings)
 
 
 def stack(library: Any, values: dict[str, Array]) -> Array:
-    """One array for all agents, in the library's order."""
+    """Stack a dict into one array, in the library's agent order."""
     return jnp.stack([values[agent] for agent in library.agents])  # [A, ...]
 
 
 def unstack(library: Any, values: Array) -> dict[str, Array]:
-    """The dict by agent name that the library expects."""
+    """Split an array into the dict by agent name that the library expects."""
     return {agent: values[index] for index, agent in enumerate(library.agents)}
 
 
 def _import_alone(name: str) -> Any:
-    """Import a module without running the ``__init__`` of the packages it is in.
+    """Import a module without running the ``__init__`` files of its parent packages.
 
-    Those of jaxmarl print to standard output and import every environment there is, seconds of
-    work. While the module loads, empty packages stand in for them; afterwards they are gone, and
-    ``import jaxmarl`` works as ever and finds the same classes.
+    Those of jaxmarl print to standard output and import every environment, which takes seconds.
+    Empty packages replace them while the module loads. Afterwards they are removed, so that
+    ``import jaxmarl`` works as usual and finds the same classes.
     """
     parts = name.split(".")
     packages = [".".join(parts[:end]) for end in range(1, len(parts))]

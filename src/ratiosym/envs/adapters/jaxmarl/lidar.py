@@ -1,11 +1,12 @@
-"""JaxNav's LiDAR, with one look-up a grid line instead of 120 a beam.
+"""JaxNav's LiDAR with one lookup per grid line instead of 120 per beam.
 
-The library samples each beam at 120 points and takes the first that lies in a wall. The first
-sample inside a cell is always the first after the beam crossed a grid line: an x line into the
-cell's column or a y line into its row. So one sample a line is enough. Its column (or row) is known
-from the line and is kept as the bits of one integer, of which the sample's other coordinate picks
-one: nothing is gathered from the map, and all of it runs in vector registers. Rounding can put a
-sample on a line on its other side (Decision 29).
+The library samples each beam at 120 points and takes the first one inside a wall. The first sample
+inside a cell is always the first after the beam crosses a grid line: a vertical line into the
+cell's column, or a horizontal line into its row. So one sample per line is enough. The line
+determines the column (or row), which is stored as the bits of an integer, and the sample's other
+coordinate selects a bit: nothing is gathered from the map, and everything stays in vector
+registers. Rounding can move a sample that lies exactly on a line to its other side, which changes
+about one reading in 200,000 (docs/decisions.md, 29).
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 
 class Beams(NamedTuple):
-    """The beams of one robot: their common start, and the two coordinates of their unit vectors."""
+    """Beams of one robot: common origin, and components of their unit vectors."""
 
     start: Float[Array, "2"]
     cos: Float[Array, "B"]
@@ -23,7 +24,7 @@ class Beams(NamedTuple):
 
 
 def sense(library: Any, index: Int[Array, ""], state: Any) -> Float[Array, "B"]:
-    """The readings of robot ``index`` in metres, as the library's ``_lidar_sense`` gives them."""
+    """Return the readings of robot ``index`` in metres, like the library's ``_lidar_sense``."""
     angles = library.lidar_angles + state.theta[index]
     beams = Beams(state.pos[index], jnp.cos(angles), jnp.sin(angles))
     num_samples = library.lidar_ranges.size
@@ -31,11 +32,10 @@ def sense(library: Any, index: Int[Array, ""], state: Any) -> Float[Array, "B"]:
     is_other = jnp.arange(library.num_agents) != index
     half_side = library.map_obj.agent_coords.max()  # robots are squares around their position
     to_robot = distance_to_robots(beams, state.pos, state.theta, is_other, half_side)
-    # The library turns distances to robots into samples with its nominal spacing, 0.05 m for 6 /
-    # 119.
+    # The library converts distances to robots into samples with its nominal spacing of 0.05 m,
+    # although the exact spacing is 6 / 119 m.
     first = jnp.minimum(in_wall, jnp.floor(to_robot / library.lidar_range_resolution))
-    # Not looked up in library.lidar_ranges: inside a scan that alone takes five times as long as
-    # all of the above.
+    # Inside a scan, a lookup in library.lidar_ranges would take five times as long as all the rest.
     last, max_range = num_samples - 1, library.lidar_max_range
     return jnp.where(first == last, max_range, max_range * (first / last))
 
@@ -43,15 +43,13 @@ def sense(library: Any, index: Int[Array, ""], state: Any) -> Float[Array, "B"]:
 def first_in_wall(
     beams: Beams, walls: Int[Array, "H W"], num_samples: int, max_range: float
 ) -> Float[Array, "B"]:
-    """The first sample of each beam that lies in a wall; the last sample where none does, as in the
-    library.
+    """Return each beam's first sample inside a wall, or the last sample if there is none.
 
-    The map is enclosed by walls and has at most 31 cells a side.
+    The map is enclosed by walls and has at most 31 cells per side.
     """
     height, width = walls.shape
-    columns = jnp.sum(
-        walls << jnp.arange(height)[:, None], axis=0
-    )  # bit y of columns[x] is walls[y, x]
+    # bit y of columns[x] is walls[y, x]
+    columns = jnp.sum(walls << jnp.arange(height)[:, None], axis=0)
     rows = jnp.sum(walls << jnp.arange(width)[None], axis=1)
     x, y = beams.start
     is_inside = walls[jnp.floor(y).astype(jnp.int32), jnp.floor(x).astype(jnp.int32)] == 1
@@ -70,9 +68,7 @@ def _first_beyond_lines(
     along: Float[Array, ""],
     speed_along: Float[Array, "B"],
 ) -> Float[Array, "B"]:
-    """``first``, or an earlier sample that has just crossed one of the lines between bands into a
-    wall.
-    """
+    """Return ``first``, or an earlier sample that just crossed a line between bands into a wall."""
     is_forward = speed_across > 0
     samples_per_metre = 1 / (spacing * speed_across)
     for line in range(1, bands.size):
@@ -92,20 +88,20 @@ def distance_to_robots(
     is_other: Bool[Array, "A"],
     half_side: Float[Array, ""],
 ) -> Float[Array, "B"]:
-    """How far each beam goes until it meets the outline of another robot; infinity where it meets
-    none.
+    """Return the distance at which each beam hits another robot, or infinity if it hits none.
 
-    In the robot's own frame it is a square around the origin, and the beam is within it between the
-    times ``near`` and ``far``. A beam that starts inside meets the outline at ``far``.
+    In its own frame, a robot is a square around the origin, and a beam is inside it between the
+    distances ``near`` and ``far``. A beam that starts inside hits the outline at ``far``.
     """
     nearest = jnp.full(beams.cos.shape, jnp.inf)
     for robot in range(positions.shape[0]):
         cos, sin = jnp.cos(headings[robot]), jnp.sin(headings[robot])
         x, y = beams.start - positions[robot]
+        # beam length per metre along each axis of the robot's frame
         time_x, time_y = (
             1 / (cos * beams.cos + sin * beams.sin),
             1 / (cos * beams.sin - sin * beams.cos),
-        )  # for 1 m
+        )
         middle_x, middle_y = -(cos * x + sin * y) * time_x, -(cos * y - sin * x) * time_y
         half_x, half_y = half_side * jnp.abs(time_x), half_side * jnp.abs(time_y)
         near = jnp.maximum(middle_x - half_x, middle_y - half_y)

@@ -17,7 +17,7 @@ from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
 
 @cache
 def mpe_spread(num_agents: int) -> "MpeSpread":
-    """MPE simple spread (v3) with continuous actions, as many landmarks as agents."""
+    """Make MPE simple spread (v3) with continuous actions and as many landmarks as agents."""
     name = f"mpe-spread-{num_agents}ag"
     spread = load(name, "mpe.simple_spread", "SimpleSpreadMPE")
     settings = {"num_agents": num_agents, "num_landmarks": num_agents, "local_ratio": 0.5}
@@ -25,7 +25,7 @@ def mpe_spread(num_agents: int) -> "MpeSpread":
 
 
 class SpreadState(NamedTuple):
-    """The library's state and what the metrics remember of the episode."""
+    """The library's state, and what the metrics accumulate over the episode."""
 
     world: Any
     num_collisions: Float[Array, ""]
@@ -33,23 +33,26 @@ class SpreadState(NamedTuple):
 
 @dataclass(frozen=True)
 class MpeSpread:
-    """Agents in the plane cover as many landmarks as they are, without bumping into one another.
+    """``A`` agents in the plane cover ``A`` landmarks without colliding.
 
-    Observation ``[A, 6 A]``: own velocity (2), own position (2), landmarks (2 A) and other agents
-    (2 (A - 1)) relative to oneself, and the others' messages (2 (A - 1)), always 0. State ``[6 A
-    A]``: all of them. Action ``[A, 5]``: nothing, left, right, down, up; the force is 5 (right -
-    left) and 5 (up - down). Reward, per agent: half the negative sum over landmarks of the distance
-    to the nearest agent, and minus a half for every agent one collides with. End: always the clock.
-    Metrics: ``covered``, the share of landmarks with an agent within 0.1; ``collisions``, colliding
-    pairs summed over the episode's steps so far.
+    - Observation ``[A, 6 A]``: own velocity (2), own position (2), relative positions of landmarks
+      (2 A) and other agents (2 (A - 1)), and the others' messages (2 (A - 1)), always 0.
+    - State ``[6 A A]``: all observations.
+    - Action ``[A, 5]``: none, left, right, down, up; the force is 5 (right - left) and
+      5 (up - down).
+    - Reward, per agent: half the negative sum over landmarks of the distance to the nearest agent,
+      and -0.5 for every agent it collides with.
+    - End: only at the time limit.
+    - Metrics: ``covered``, the fraction of landmarks with an agent within 0.1; ``collisions``,
+      colliding pairs summed over the steps of the episode so far.
     """
 
     name: str
-    library: Any  # SimpleSpreadMPE: equal to itself alone, so the factory builds one for each size
+    library: Any  # SimpleSpreadMPE; compares by identity, so the factory builds one per size
 
     @property
     def spec(self) -> EnvSpec:
-        """The sizes of everything."""
+        """Sizes of the environment."""
         num_agents = self.library.num_agents
         return EnvSpec(
             name=self.name,
@@ -57,8 +60,8 @@ class MpeSpread:
             observation_size=6 * num_agents,
             state_size=6 * num_agents * num_agents,
             action=Continuous(5),
-            time_limit=self.library.max_steps
-            + 1,  # the library compares its counter before raising it
+            # The library checks its counter before incrementing it.
+            time_limit=self.library.max_steps + 1,
             metrics=("covered", "collisions"),
         )
 
@@ -70,12 +73,12 @@ class MpeSpread:
 
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         """Take one step."""
-        # The library draws noise and scales it by 0 (its u_noise and c_noise), so no key changes
-        # the step. With a constant one the noise is drawn once for a whole batch of environments: a
-        # fifth faster.
+        # The library draws noise and scales it by 0 (its u_noise and c_noise), so the key does not
+        # matter. With a constant key, the noise is drawn once per batch of environments, which is
+        # a fifth faster.
         del key
-        # Decision 5: tanh values as they are, though the library's box is [0, 1] (it does not
-        # clip).
+        # tanh values unchanged, as in the paper's code: the library's box is [0, 1], but it does
+        # not clip, and the range of forces doubles.
         actions = unstack(self.library, action)
         with jax.numpy_rank_promotion("allow"):
             observations, world, rewards, dones, _ = self.library.step_env(
@@ -92,7 +95,7 @@ class MpeSpread:
         return SpreadState(world, num_collisions), step
 
     def draw(self, state: State) -> Picture:
-        """A picture of a state."""
+        """Draw a state."""
         return draw_spread(self.library, state.world)
 
     def _observation(self, observations: dict[str, Array]) -> Observation:
@@ -113,9 +116,8 @@ def _covered(library: Any, world: Any) -> Float[Array, ""]:
 
 def _num_collisions(library: Any, world: Any) -> Float[Array, ""]:
     agents, radius = world.p_pos[: library.num_agents], library.rad[0]
-    touching = (
-        _distances(agents, agents) < 2 * radius
-    )  # [A, A], each pair twice and each agent with itself
+    # [A, A], counting each pair twice and each agent with itself
+    touching = _distances(agents, agents) < 2 * radius
     return (jnp.sum(touching, dtype=jnp.float32) - library.num_agents) / 2
 
 

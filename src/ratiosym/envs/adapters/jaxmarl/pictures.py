@@ -1,6 +1,6 @@
-"""Pictures of states: discs, polygons and lines on a plane, drawn with Pillow.
+"""Pictures of states, drawn with Pillow.
 
-The library's own visualisers need matplotlib, which is kept out of the environments (see
+The library's own visualisers need matplotlib, which environments do not import (see
 ``pyproject.toml``).
 """
 
@@ -16,7 +16,7 @@ Picture = UInt8[np.ndarray, "H W 3"]
 Point = Iterable[float]
 
 SIDE = 320  # pixels
-SMOOTHING = 3  # drawn so many times larger, then made smaller
+SMOOTHING = 3  # factor by which pictures are drawn larger, then downsampled
 
 WHITE, GREY, BLACK = (255, 255, 255), (190, 190, 190), (40, 40, 40)
 BLUE, RED, GREEN = (49, 104, 180), (196, 63, 54), (60, 150, 80)
@@ -24,13 +24,13 @@ ROBOTS = (BLUE, RED, GREEN, (222, 150, 40), (130, 80, 160))
 
 
 class Plane:
-    """A square part of the plane, y upwards, to draw on."""
+    """A square canvas over a part of the plane, with y pointing up."""
 
     def __init__(self, low: float, high: float) -> None:
         from PIL import Image, ImageDraw
 
         self.low = low
-        self.scale = SIDE * SMOOTHING / (high - low)  # pixels for one unit
+        self.scale = SIDE * SMOOTHING / (high - low)  # pixels per unit
         self.image = Image.new("RGB", (SIDE * SMOOTHING,) * 2, WHITE)
         self.pen = ImageDraw.Draw(self.image)
 
@@ -39,7 +39,7 @@ class Plane:
         self.pen.circle(self._pixel(centre), radius * self.scale, fill=colour)
 
     def ring(self, centre: Point, radius: float, colour: tuple[int, int, int]) -> None:
-        """A circle, not filled."""
+        """Draw a circle that is not filled."""
         self.pen.circle(
             self._pixel(centre), radius * self.scale, outline=colour, width=2 * SMOOTHING
         )
@@ -53,7 +53,7 @@ class Plane:
         self.pen.polygon([self._pixel(corner) for corner in corners], fill=colour)
 
     def picture(self) -> Picture:
-        """What has been drawn."""
+        """Return what has been drawn."""
         return np.asarray(self.image.reduce(SMOOTHING))
 
     def _pixel(self, point: Point) -> tuple[float, float]:
@@ -62,7 +62,7 @@ class Plane:
 
 
 def draw_spread(library: Any, world: State) -> Picture:
-    """Agents (discs) and landmarks (small, black)."""
+    """Draw agents (discs) and landmarks (small, black)."""
     places = np.asarray(world.p_pos)
     plane = Plane(-1.6, 1.6)
     for agent, radius in zip(places[: library.num_agents], np.asarray(library.rad), strict=False):
@@ -73,9 +73,7 @@ def draw_spread(library: Any, world: State) -> Picture:
 
 
 def draw_battle(library: Any, world: State) -> Picture:
-    """Allies blue, enemies red, the white inside growing with the health lost; a line from who
-    attacks to whom.
-    """
+    """Draw allies in blue, enemies in red, lost health in white, and attacks as lines."""
     places, is_alive = np.asarray(world.unit_positions), np.asarray(world.unit_alive)
     types = np.asarray(world.unit_types)
     radii = np.asarray(library.unit_type_radiuses)[types]
@@ -91,7 +89,7 @@ def draw_battle(library: Any, world: State) -> Picture:
 
 
 def _attacks(library: Any, actions: np.ndarray) -> Iterable[tuple[int, int]]:
-    """Pairs of attacker and attacked. The enemies count their targets backwards."""
+    """Yield pairs of attacker and target. Enemies number their targets backwards."""
     num_allies, num_moves = library.num_allies, library.num_movement_actions
     for unit, action in enumerate(actions.tolist()):
         if action >= num_moves:
@@ -105,9 +103,7 @@ def _attacks(library: Any, actions: np.ndarray) -> Iterable[tuple[int, int]]:
 
 
 def draw_robots(library: Any, state: State, readings: Float[np.ndarray, "A B"]) -> Picture:
-    """Walls, robots with their heading (pale once they collided), rings for the goals, dots for the
-    readings.
-    """
+    """Draw walls, robots with headings (pale once collided), goals as rings, readings as dots."""
     places, headings = np.asarray(state.pos), np.asarray(state.theta)
     has_collided, goals = np.asarray(state.move_term), np.asarray(state.goal)
     plane = Plane(0.0, float(library.map_obj.width))

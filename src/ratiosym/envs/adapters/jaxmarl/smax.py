@@ -1,4 +1,4 @@
-"""SMAX: battles of two teams of units, the other team scripted."""
+"""SMAX: battles between two teams of units, one of them scripted."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +17,7 @@ from ratiosym.types import Discrete, EnvSpec, Key, Observation, State, Step
 
 @cache
 def smax(scenario: str) -> "Smax":
-    """SMAX against the library's heuristic enemy, with the library's default settings."""
+    """Make SMAX against the library's heuristic enemy, with the library's default settings."""
     name = f"smax-{scenario}"
     battle = load(name, "smax.heuristic_enemy_smax_env", "HeuristicEnemySMAX")
     units = load(name, "smax.smax_env", "map_name_to_scenario")(scenario)
@@ -25,10 +25,10 @@ def smax(scenario: str) -> "Smax":
 
 
 class SmaxState(NamedTuple):
-    """The library's state, what the scripted enemies remember, and what they see.
+    """The library's state, and the memory and observations of the scripted enemies.
 
-    The library computes every unit's observation after a step and drops the enemies', to compute
-    them all anew before the next step. They are carried in the state instead (Decision 37).
+    After a step, the library computes every unit's observation, discards the enemies' and
+    recomputes them before the next step. Here they are carried in the state instead.
     """
 
     world: Any
@@ -38,27 +38,30 @@ class SmaxState(NamedTuple):
 
 @dataclass(frozen=True)
 class Smax:
-    """``A`` allies fight ``B`` enemies on a plain of 32 by 32; the enemies follow the library's
-    heuristic.
+    """``A`` allies fight ``B`` enemies that follow the library's heuristic, on a 32 x 32 plain.
 
-    Observation ``[A, 13 (A - 1) + 13 B + 10]``: each other unit within sight, allies first, 13
-    numbers (health, relative position, last move, last attack, weapon cooldown, type), 0 where it
-    is dead or out of sight; then oneself, 10 numbers (health, position, cooldown, type). All 0 for
-    the dead. State ``[12 (A + B)]``: the library's world state, 10 numbers per unit (positions
-    unscaled), teams and types. Action: north, east, south, west, stop, or attack enemy ``i`` (``5 +
-    i``), legal within range; the dead stop. Reward, shared: the share of all enemies' health lost
-    in the step, and 1 for a win: at most 2 in an episode. End: a team is dead (terminated), or the
-    clock (truncated, at step 101). Agents are active while alive. Metrics: ``won`` (all enemies
-    dead, some ally alive); ``enemies_killed`` and ``allies_alive``, shares.
+    - Observation ``[A, 13 (A - 1) + 13 B + 10]``: 13 numbers per other unit, allies first (health,
+      relative position, last move, last attack, weapon cooldown, type), 0 if it is dead or out of
+      sight; then 10 numbers for the agent itself (health, position, cooldown, type). All 0 for the
+      dead.
+    - State ``[12 (A + B)]``: the library's world state, with 10 numbers per unit (unscaled
+      positions), teams and types.
+    - Action: north, east, south, west, stop, or attack enemy ``i`` (``5 + i``), which is legal
+      within range. The dead can only stop.
+    - Reward, shared: the fraction of the enemies' total health removed in the step, and 1 for a
+      win: at most 2 per episode.
+    - End: a team is dead (terminated), or step 101 (truncated). Agents are active while alive.
+    - Metrics: ``won`` (all enemies dead, some ally alive); ``enemies_killed`` and
+      ``allies_alive``, as fractions.
     """
 
     name: str
-    # HeuristicEnemySMAX: equal to itself alone, so the factory builds one for each scenario
+    # HeuristicEnemySMAX; compares by identity, so the factory builds one per scenario
     library: Any
 
     @property
     def spec(self) -> EnvSpec:
-        """The sizes of everything."""
+        """Sizes of the environment."""
         library = self.library
         return EnvSpec(
             name=self.name,
@@ -66,13 +69,13 @@ class Smax:
             observation_size=library.obs_size,
             state_size=library.state_size,
             action=Discrete(library.num_ally_actions),
-            time_limit=library.max_steps + 1,  # the library compares its counter before raising it
+            time_limit=library.max_steps + 1,  # the library checks its counter before incrementing
             metrics=("won", "enemies_killed", "allies_alive"),
-            usual_length=library.max_steps // 2,  # at random 54 steps on 2s3z
+            usual_length=library.max_steps // 2,  # 54 steps on 2s3z with random actions
         )
 
     def reset(self, key: Key) -> tuple[State, Observation]:
-        """Start an episode: the teams face each other, or (smacv2) units and places are drawn."""
+        """Start an episode with the teams facing each other, or (smacv2) at random places."""
         with jax.numpy_rank_promotion("allow"):
             observations, state = self.library.reset(key)
             views = observations | self.library.get_all_unit_obs(state)
@@ -81,7 +84,7 @@ class Smax:
             )
 
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
-        """Take one step: the enemies choose, then eight steps of the library's physics."""
+        """Let the enemies choose their actions, then take eight steps of the library's physics."""
         physics = self.library._env
         key, enemy_key = jax.random.split(key)  # as in the library's step_env
         with jax.numpy_rank_promotion("allow"):
@@ -108,7 +111,7 @@ class Smax:
         return state, step
 
     def draw(self, state: State) -> Picture:
-        """A picture of a state."""
+        """Draw a state."""
         return draw_battle(self.library._env, state.world)
 
     def _moment(

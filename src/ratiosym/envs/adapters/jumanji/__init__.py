@@ -1,9 +1,10 @@
-"""Adapters over jumanji's environments: RWARE, Connector, Search and Rescue.
+"""Adapters for jumanji's environments: RWARE, Connector, Search and Rescue.
 
-The library is imported when a task is made and not before. Its auto-reset wrapper computes a whole
-reset on every step, so it is never used: the adapters call ``step`` and ``envs/starts.py`` begins
-new episodes. The library calls every end of RWARE and of Search and Rescue a termination; here the
-clock's ends are told apart. Its calls run with rank promotion allowed, whatever the user has set.
+The library is imported only when a task is made. Its auto-reset wrapper computes a full reset on
+every step, so it is never used: the adapters call ``step``, and ``envs/starts.py`` starts new
+episodes. The library reports every end of RWARE and Search and Rescue as a termination; the
+adapters report the time limit as a truncation. Library calls allow rank promotion, whatever the
+user has set.
 """
 
 from ratiosym.envs.adapters.jumanji.connector import connector

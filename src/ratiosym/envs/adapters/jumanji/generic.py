@@ -1,7 +1,6 @@
 """Any cooperative multi-agent environment of jumanji as a task: ``jumanji:ID``.
 
-For the suites of the paper there are adapters of their own in this package, with metrics and a
-faster step.
+The suites of the paper have dedicated adapters in this package, with metrics and a faster step.
 """
 
 from dataclasses import dataclass
@@ -35,9 +34,7 @@ from ratiosym.types import Continuous, Discrete, EnvSpec, Key, Observation, Stat
 
 @cache
 def jumanji_env(name: str) -> "JumanjiTask":
-    """An environment by its id in jumanji, with options after a question mark:
-    ``LevelBasedForaging-v0?time_limit=50``.
-    """
+    """Make an environment by its jumanji id and options: ``Cleaner-v0?time_limit=50``."""
     task = f"jumanji:{name}"
     check_library(task)
     name, options = split_options(name)
@@ -51,22 +48,24 @@ def jumanji_env(name: str) -> "JumanjiTask":
 class JumanjiTask:
     """A multi-agent environment of jumanji.
 
-    Observation ``[A, F]``: each agent's row of every field that has one per agent, and single
-    numbers (the step count over the time limit). Where the library's observation describes the
-    whole scene (fields that are not per agent), all of it follows. State: the library's whole
-    observation. Action: as the library has it; numbers in (-1, 1) are stretched to its bounds.
-    Reward: the library's, per agent, or the same for all. End: at the time limit truncated,
-    otherwise as the library's discount says. Metrics: the single numbers in its ``extras``.
+    - Observation ``[A, F]``: each agent's row of every field that has one row per agent, and all
+      scalars (the step count is divided by the time limit). Fields that describe the whole scene
+      instead of single agents are appended.
+    - State: the library's whole observation.
+    - Action: the library's; continuous actions in (-1, 1) are rescaled to its bounds.
+    - Reward: the library's, per agent or the same for all.
+    - End: truncated at the time limit, otherwise according to the library's discount.
+    - Metrics: the scalars in the library's ``extras``.
     """
 
     name: str
-    library: Any  # equal to itself alone, so the factory builds one for each name
+    library: Any  # compares by identity, so the factory builds one per name
     num_agents: int
     time_limit: int
 
     @cached_property
     def _shapes(self) -> tuple[Any, Any]:
-        """Of an observation and of the extras, without playing."""
+        """Shapes of an observation and of the extras, found by tracing."""
 
         def play(key: Key) -> Any:
             state, first = self.library.reset(key)
@@ -78,7 +77,7 @@ class JumanjiTask:
 
     @cached_property
     def spec(self) -> EnvSpec:
-        """The sizes of everything."""
+        """Sizes of the environment."""
         local, state = jax.eval_shape(self._views, self._shapes[0])
         action = self.library.action_spec
         return EnvSpec(
@@ -108,7 +107,7 @@ class JumanjiTask:
             bounds = self.library.action_spec
             action = stretch(action, bounds.minimum, bounds.maximum)
         with calling():
-            # the library keeps a key in its state; the contract draws all randomness from this one
+            # The library keeps a key in its state; by contract all randomness comes from ours.
             world, timestep = self.library.step(_replace(state.world, key=key), action)
             time = state.time + 1
             is_late = time >= self.time_limit
@@ -137,7 +136,7 @@ class JumanjiTask:
         return Observation(local, legal, jnp.ones(self.num_agents, bool), state)
 
     def _views(self, observation: Any) -> tuple[Float[Array, "A F"], Float[Array, "S"]]:
-        """What each agent observes, and what the critic does."""
+        """Return the agents' observations and the critic's."""
         fields = [
             (jax.tree_util.keystr(path), jnp.asarray(leaf))
             for path, leaf in jax.tree_util.tree_leaves_with_path(observation)
@@ -158,10 +157,10 @@ class JumanjiTask:
 
 @dataclass(frozen=True)
 class DrawableJumanjiTask(JumanjiTask):
-    """One that the library can draw."""
+    """A multi-agent environment that jumanji can draw."""
 
     def draw(self, state: State) -> Picture:
-        """The scene, as the library draws it."""
+        """Draw a state with the library's viewer."""
         with calling():
             return draw(self.library._viewer, on_host(state.world))
 
@@ -178,14 +177,12 @@ def _make(task: str, name: str, options: dict[str, Any]) -> Any:
             return jumanji.make(name, **options)
         except (TypeError, ValueError, AssertionError) as error:
             raise InputError(
-                f"Task '{task}': jumanji cannot make it: {error}. {FACTORY}"
+                f"Task '{task}': jumanji cannot build it: {error}. {FACTORY}"
             ) from error
 
 
 def _count_agents(task: str, library: Any) -> int:
-    """How many agents an environment has, from its actions and their mask; or why it cannot be
-    used.
-    """
+    """Return the number of agents, or raise an error that says why the task cannot be used."""
     action = library.action_spec
     shape = tuple(action.shape)
     mask = getattr(library.observation_spec, "action_mask", None)
@@ -194,20 +191,23 @@ def _count_agents(task: str, library: Any) -> int:
     if num_agents is None or not (has_rows or getattr(library, "num_agents", 0) == num_agents):
         raise InputError(
             f"Task '{task}' cannot be used: it has a single agent (its action is a "
-            f"{type(action).__name__} of shape {shape}), and here a team of agents learns. "
+            f"{type(action).__name__} of shape {shape}), and a team of agents is needed. "
             f"{FACTORY}"
         )
     choices = np.unique(_choices(library)) if len(shape) == 1 else np.ones(1)
     if len(choices) > 1:
         raise InputError(
-            f"Task '{task}' cannot be used: agents must have equal spaces, and theirs have "
+            f"Task '{task}' cannot be used: agents must have equal spaces, but they have "
             f"{', '.join(map(str, choices))} actions. {FACTORY}"
         )
     return int(num_agents)
 
 
 def _choices(library: Any) -> np.ndarray:
-    """How many choices each agent has. The mask comes first: MultiCVRP's bound is one too high."""
+    """Return each agent's number of actions, from the mask if possible.
+
+    MultiCVRP's bound is one too high.
+    """
     action = library.action_spec
     if hasattr(action, "num_values"):
         return np.asarray(action.num_values)

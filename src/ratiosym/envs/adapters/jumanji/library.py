@@ -1,4 +1,4 @@
-"""What the three adapters share: how the library is imported and called."""
+"""Helpers of the adapters: importing jumanji, and drawing with its viewers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from ratiosym.errors import MissingLibraryError
 
 
 def check_library(task: str) -> None:
-    """One line on how to get jumanji for ``task``, where it is missing."""
+    """Raise an error that says how to install jumanji if it is missing."""
     if find_spec("jumanji") is None:
         raise MissingLibraryError(
             f"Task {task!r} needs the library jumanji. Install it with: pip install "
@@ -22,21 +22,19 @@ def check_library(task: str) -> None:
 
 @contextmanager
 def making() -> Iterator[None]:
-    """The place to import the library and make its objects, which takes up to a second each: done
-    when needed.
+    """Context in which to import the library and create its objects, lazily, as both are slow.
 
-    Both make arrays: concrete ones here, even where an outer function is being traced.
+    Arrays created inside are concrete, even while an outer function is being traced.
     """
     with jax.ensure_compile_time_eval(), jax.numpy_rank_promotion("allow"):
         yield
 
 
 def draw(viewer: Any, scene: Any, side: float | None = None) -> np.ndarray:
-    """What one of the library's viewers draws of ``scene``: uint8 ``[400, 400, 3]``.
+    """Draw ``scene`` with one of the library's viewers: uint8 ``[400, 400, 3]``.
 
-    It draws on a canvas of ours: its own comes from pyplot, which keeps figures and would open a
-    window. ``side`` is that of the square to be shown where the viewer would show what there is to
-    see.
+    The viewer gets a canvas of ours: its own comes from pyplot, which keeps figures alive and would
+    open a window. ``side`` fixes the square to show, instead of fitting it to the contents.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -53,5 +51,5 @@ def draw(viewer: Any, scene: Any, side: float | None = None) -> np.ndarray:
 
 
 def on_host(state: Any) -> Any:
-    """A state of the library as NumPy arrays, which its viewers read one number at a time."""
+    """Convert a state to NumPy arrays, as the viewers read one number at a time."""
     return jax.tree.map(np.asarray, state.replace(key=None))

@@ -1,4 +1,4 @@
-"""RWARE: robots in a warehouse bring requested shelves to the goals."""
+"""RWARE: robots in a warehouse carry requested shelves to the goals."""
 
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -27,8 +27,9 @@ AGENTS_LAYER = 1  # of the library's grid; 0 is the shelves'
 
 @cache
 def rware(size: str, num_agents: int, hard: bool = False) -> "Rware":
-    """A warehouse of ``SIZES``; ``hard`` requests half as many shelves as there are agents, else as
-    many.
+    """Make a warehouse of one of the ``SIZES``.
+
+    As many shelves are requested as there are agents, or half as many if ``hard``.
     """
     name = f"rware-{size}-{num_agents}ag{'-hard' if hard else ''}"
     check_library(name)
@@ -36,7 +37,7 @@ def rware(size: str, num_agents: int, hard: bool = False) -> "Rware":
 
 
 class RwareState(NamedTuple):
-    """The library's state and what the metrics remember of the episode."""
+    """The library's state, and what the metrics accumulate over the episode."""
 
     world: Any
     num_deliveries: Float[Array, ""]
@@ -44,18 +45,20 @@ class RwareState(NamedTuple):
 
 @dataclass(frozen=True)
 class Rware:
-    """Robots drive under shelves, carry the requested ones to two goals in the bottom row, and put
-    shelves back.
+    """Robots carry requested shelves to two goals in the bottom row, and put shelves back.
 
-    Observation ``[A, 66]``: own row, column (cell counts, not scaled), whether one carries a shelf,
-    direction one-hot (up, right, down, left), whether one stands on a highway; for each of the 8
-    cells around, row by row, whether another robot is there and its direction one-hot; for each of
-    the 9 cells whether a shelf is there and whether it is requested. State ``[66 A]``: all of them.
-    Action ``[A]``: nothing, forward, turn left, turn right, load or unload; a loaded robot cannot
-    drive into a shelf. Reward, shared: +1 for every requested shelf that reaches a goal; another
-    one is requested at once. End: a collision: two robots in one cell, or one where a robot of a
-    higher number just was. Time limit 500. Metrics: ``deliveries`` of the episode so far;
-    ``collided``, whether robots ran into one another.
+    - Observation ``[A, 66]``: own row and column (unscaled), whether it carries a shelf, its
+      direction one-hot (up, right, down, left), whether it is on a highway; for each of the 8
+      surrounding cells, row by row, whether another robot is there and its direction one-hot; for
+      each of the 9 cells whether a shelf is there and whether it is requested.
+    - State ``[66 A]``: all observations.
+    - Action ``[A]``: nothing, forward, turn left, turn right, load or unload. A loaded robot cannot
+      drive into a shelf.
+    - Reward, shared: +1 for every requested shelf that reaches a goal. A new shelf is then
+      requested immediately.
+    - End: a collision: two robots in one cell, or a robot in a cell that one with a higher number
+      just left. Time limit 500.
+    - Metrics: ``deliveries`` of the episode so far; ``collided``, whether robots collided.
     """
 
     name: str
@@ -83,7 +86,7 @@ class Rware:
 
     @property
     def spec(self) -> EnvSpec:
-        """The sizes of everything."""
+        """Sizes of the environment."""
         num_agents, observation_size = self.num_agents, 66
         return EnvSpec(
             name=self.name,
@@ -93,14 +96,12 @@ class Rware:
             action=Discrete(5),
             time_limit=TIME_LIMIT,
             metrics=("deliveries", "collided"),
-            usual_length=TIME_LIMIT
-            // 4,  # until two robots collide; at random 96 steps with four robots
+            # until two robots collide; 96 steps with four robots and random actions
+            usual_length=TIME_LIMIT // 4,
         )
 
     def reset(self, key: Key) -> tuple[State, Observation]:
-        """Start an episode: robots anywhere, apart from one another; shelves at home; requests
-        uniform.
-        """
+        """Start an episode with robots at random places, shelves at home and random requests."""
         with jax.numpy_rank_promotion("allow"):
             world, timestep = self.library.reset(key)
         return RwareState(strongly_typed(world), jnp.zeros(())), _observation(timestep)
@@ -108,8 +109,8 @@ class Rware:
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         """Take one step."""
         with jax.numpy_rank_promotion("allow"):
-            # New requests are drawn from this step's key (Decision 24): episodes that begin alike
-            # part ways.
+            # Draw new requests from this step's key rather than from the one in the library's
+            # state, so that episodes with the same start diverge.
             world, timestep = self.library.step(state.world.replace(key=key), action)
         num_deliveries = state.num_deliveries + timestep.reward
         collided = _collided(world)
@@ -123,8 +124,9 @@ class Rware:
         return RwareState(strongly_typed(world), num_deliveries), step
 
     def draw(self, state: State) -> np.ndarray:
-        """The warehouse, uint8 ``[H, W, 3]``, as the library draws it: requested shelves teal,
-        loaded robots red.
+        """Draw the warehouse with the library's viewer, uint8 ``[H, W, 3]``.
+
+        Requested shelves are teal, loaded robots red.
         """
         from jumanji.environments.routing.robot_warehouse.viewer import RobotWarehouseViewer
 
@@ -145,11 +147,10 @@ def _observation(timestep: Any) -> Observation:
 
 
 def _collided(world: Any) -> Array:
-    """Whether an agent does not find its own number in its cell: the library's test, which it does
-    not give out.
+    """Whether some agent's cell does not hold its number: the library's own, unexported test.
 
-    Agents move one after another and wipe the cell they leave, also where another has already
-    entered: that counts as a collision too (Decision 25).
+    Agents move one after another and clear the cell they leave, even if another has already
+    entered it. This counts as a collision, too, as in the library.
     """
     position = world.agents.position
     numbers = world.grid[AGENTS_LAYER, position.x, position.y]

@@ -1,4 +1,4 @@
-"""Search and Rescue: searchers fly over a square without borders and find drifting targets."""
+"""Search and Rescue: searchers find drifting targets on a square with periodic boundaries."""
 
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -19,20 +19,17 @@ TIME_LIMIT = 400  # the library's default
 
 @cache
 def search_and_rescue(num_targets: int, num_agents: int) -> "SearchAndRescue":
-    """``num_agents`` searchers and ``num_targets`` targets, everything else as the library sets
-    it.
-    """
+    """Make a task with the library's defaults for everything but the numbers of both kinds."""
     name = f"sar-{num_targets}tg-{num_agents}ag"
     check_library(name)
     return SearchAndRescue(name, num_targets, num_agents)
 
 
 def _with_one_view(library_class: Any) -> Any:
-    """The library's class, whose views XLA computes once per step.
+    """Make XLA compute the views of the library's class once per step.
 
-    Left alone, the compiler takes parts of the step into each of the loops that use them and
-    computes them again and again; a barrier before the views and one after them make the whole step
-    1.2 times as fast.
+    By default, the compiler fuses parts of the step into every loop that uses them and computes
+    them repeatedly. Barriers before and after the views make the step 1.2 times as fast.
     """
     hold = jax.lax.optimization_barrier
 
@@ -44,17 +41,20 @@ def _with_one_view(library_class: Any) -> Any:
 
 @dataclass(frozen=True)
 class SearchAndRescue:
-    """Searchers in the unit square, whose sides are glued together, come close to targets that
-    drift at random.
+    """Searchers in the periodic unit square approach targets that drift at random.
 
-    Observation ``[A, 386]``: 128 rays from -0.4 pi to 0.4 pi around one's heading, three times: the
-    distance to the nearest other searcher (over 0.4), found target and target yet to be found (over
-    0.1) on that ray, -1 for none; then the share of targets yet to be found and the share of the
-    time that has passed. State ``[386 A]``: all. Action ``[A, 2]`` in [-1, 1]: turn, by at most
-    pi/4; change of speed, by at most 0.005. Speed is in [0.005, 0.02]. Reward, shared: the sum over
-    searchers of what each found in this step: a new target within 0.02 and ahead is worth (400 - t)
-    / 400 before step t + 1, halved (and so on) between searchers that find it at once. End: all
-    targets are found. Time limit 400. Metrics: ``found``, the share of targets found so far.
+    - Observation ``[A, 386]``: three times 128 rays from -0.4 pi to 0.4 pi around the heading, with
+      the distance along each ray to the nearest other searcher (over 0.4), found target and unfound
+      target (over 0.1), or -1 for none; then the fraction of targets not yet found and the fraction
+      of time elapsed.
+    - State ``[386 A]``: all observations.
+    - Action ``[A, 2]`` in [-1, 1]: turn, by at most pi/4; change of speed, by at most 0.005. The
+      speed stays in [0.005, 0.02].
+    - Reward, shared: the sum of what all searchers found in this step. A new target within 0.02 and
+      ahead is worth (400 - t) / 400 in step t + 1, split equally between searchers that find it in
+      the same step.
+    - End: all targets are found. Time limit 400.
+    - Metrics: ``found``, the fraction of targets found so far.
     """
 
     name: str
@@ -73,7 +73,7 @@ class SearchAndRescue:
 
     @cached_property
     def world(self) -> Any:
-        """The same, compiled better."""
+        """The same with views that XLA computes once per step."""
         with making():
             return _with_one_view(type(self.library))(
                 generator=self.library.generator, time_limit=TIME_LIMIT
@@ -81,7 +81,7 @@ class SearchAndRescue:
 
     @property
     def spec(self) -> EnvSpec:
-        """The sizes of everything."""
+        """Sizes of the environment."""
         num_agents, observation_size = self.num_agents, NUM_RAY_VALUES + 2
         return EnvSpec(
             name=self.name,
@@ -94,7 +94,7 @@ class SearchAndRescue:
         )
 
     def reset(self, key: Key) -> tuple[State, Observation]:
-        """Start an episode: searchers and targets uniform in the square, targets at rest."""
+        """Start an episode with uniformly placed searchers and targets, the targets at rest."""
         with jax.numpy_rank_promotion("allow"):
             state, timestep = self.world.reset(key)
         return strongly_typed(state), self._observation(timestep)
@@ -102,13 +102,13 @@ class SearchAndRescue:
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         """Take one step."""
         with jax.numpy_rank_promotion("allow"):
-            # The targets' drift is drawn from this step's key (Decision 24): episodes that begin
-            # alike part ways.
+            # Draw the targets' drift from this step's key rather than from the one in the library's
+            # state, so that episodes with the same start diverge.
             state, timestep = self.world.step(state.replace(key=key), action)
         terminated = state.targets.found.all()
         step = Step(
             observation=self._observation(timestep),
-            reward=jnp.full_like(timestep.reward, timestep.reward.sum()),  # shared (Decision 23)
+            reward=jnp.full_like(timestep.reward, timestep.reward.sum()),  # shared by the team
             terminated=terminated,
             truncated=~terminated & (state.step >= TIME_LIMIT),
             metrics={"found": state.targets.found.mean(dtype=jnp.float32)},
@@ -116,9 +116,7 @@ class SearchAndRescue:
         return strongly_typed(state), step
 
     def draw(self, state: State) -> np.ndarray:
-        """The square, uint8 ``[H, W, 3]``, as the library draws it: searchers, targets, found ones
-        grey.
-        """
+        """Draw the square with the library's viewer, uint8 ``[H, W, 3]``, found targets in grey."""
         from jumanji.environments.swarms.search_and_rescue.viewer import SearchAndRescueViewer
 
         viewer = SearchAndRescueViewer(self.name, render_mode="rgb_array")
@@ -129,9 +127,8 @@ class SearchAndRescue:
         num_agents = self.num_agents
         shares = jnp.stack([seen.targets_remaining, seen.step / TIME_LIMIT])
         views = seen.searcher_views.reshape(num_agents, -1)  # [A, 3, 128] -> [A, 384]
-        local = jnp.concatenate(
-            [views, jnp.broadcast_to(shares, (num_agents, 2))], axis=1
-        )  # time and what is left to find, beside the rays (Decision 23)
+        # append remaining targets and time to the rays
+        local = jnp.concatenate([views, jnp.broadcast_to(shares, (num_agents, 2))], axis=1)
         return Observation(
             local=local,
             legal=jnp.ones((num_agents, 0), bool),
