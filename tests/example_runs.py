@@ -135,6 +135,8 @@ def expect_same_numbers(one, other):
     """Two runs have the same curves and end in the same state, bit for bit."""
     assert (one / "evaluations.csv").read_bytes() == (other / "evaluations.csv").read_bytes()
     assert training_table(one) == training_table(other)
+    episodes = [(run / "absolute_metric.csv").read_bytes() for run in (one, other)]
+    assert episodes[0] == episodes[1]
     assert len(training_table(one)) == 1 + SETTINGS["steps"] // STEPS
     ends = [checkpoint.load(run / "checkpoint") for run in (one, other)]
     assert ends[0].meta.update == ends[1].meta.update == SETTINGS["steps"] // STEPS

@@ -64,6 +64,7 @@ def curves_on_tensorboard(directory):
 
 def test_a_run_leaves_everything(whole):
     assert sorted(p.name for p in whole.iterdir()) == [
+        "absolute_metric.csv",
         "checkpoint",
         "config.json",
         "evaluations.csv",
@@ -134,6 +135,18 @@ def test_evaluations_are_evenly_spaced_and_summed_up(whole):
     assert summary["best_return"] == table["mean_return"].max()
     assert summary["best_update"] == table["update"][table["mean_return"].argmax()]
     assert summary["absolute_metric"]["episodes"] == 320
+
+
+def test_every_episode_of_the_absolute_metric_is_kept(whole):
+    """Bit by bit: what the summary says of them follows exactly."""
+    table = read_table(whole / "absolute_metric.csv")
+    absolute = read_json(whole / "summary.json")["absolute_metric"]
+    assert table["episode"].tolist() == list(range(320))
+    assert table["return"].mean() == absolute["mean_return"]
+    assert table["return"].std(ddof=1) == absolute["std_return"]
+    assert len(set(table["return"])) > 300
+    assert (table["length"] == 26).all()
+    assert table["covered"].mean() == pytest.approx(absolute["covered"])
 
 
 def test_python_gets_what_is_on_disk(tmp_path):
@@ -423,8 +436,11 @@ def test_a_raised_budget_is_remembered_and_the_old_summary_goes(copied):
     with pytest.raises(StopError):
         resume(copied, steps=16 * STEPS, on_progress=stop)
     assert not (copied / "summary.json").exists()
+    assert not (copied / "absolute_metric.csv").exists()
     [done] = resume(copied)
     assert done.summary["updates"] == 16
+    absolute = read_table(copied / "absolute_metric.csv")["return"].mean()
+    assert absolute == done.summary["absolute_metric"]["mean_return"]
 
 
 def test_fewer_steps_are_refused(copied):

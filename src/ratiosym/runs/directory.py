@@ -4,6 +4,7 @@ config.json      what was run: settings, versions, commit, devices
 evaluations.csv  one row per evaluation
 training.csv     one row per update (docs/metrics.md)
 summary.json     what came out; written when the run has finished
+absolute_metric.csv  one row per episode of the absolute metric; written just before summary.json
 failure.txt      why the run failed, where a study ran it: the first line says what happened
 checkpoint/      everything that is needed to resume
 .lock            held while a process trains
@@ -32,10 +33,11 @@ from ratiosym.plain import read_record
 from ratiosym.runs import checkpoint, files, tables
 from ratiosym.runs.tables import Extent, Row, Table
 
-CONFIG, SEEDS, SUMMARY, FAILURE, LOCK = (
+CONFIG, SEEDS, SUMMARY, ABSOLUTE, FAILURE, LOCK = (
     "config.json",
     "seeds.json",
     "summary.json",
+    "absolute_metric.csv",
     "failure.txt",
     ".lock",
 )
@@ -257,7 +259,8 @@ def write_records(out: Path, runs: list[Run], record: dict[str, Any]) -> None:
 def _write_record(path: Path, record: dict[str, Any], config: RunConfig) -> None:
     old = files.read_json(path) if path.exists() else {}
     if old.get("config") != config.to_dict():
-        (path.parent / SUMMARY).unlink(missing_ok=True)  # it is of the smaller budget
+        for name in (SUMMARY, ABSOLUTE):  # they are of the smaller budget
+            (path.parent / name).unlink(missing_ok=True)
         files.write_json(path, {**(old or record), "config": config.to_dict()})
 
 

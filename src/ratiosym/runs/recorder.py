@@ -14,9 +14,9 @@ from ratiosym.learning.learner import TrainState
 from ratiosym.learning.mesh import to_host
 from ratiosym.learning.train import split_seeds
 from ratiosym.runs import checkpoint, files, provenance
-from ratiosym.runs.directory import SUMMARY, Run
-from ratiosym.runs.rows import summarise
-from ratiosym.runs.tables import Row, restore_table
+from ratiosym.runs.directory import ABSOLUTE, SUMMARY, Run
+from ratiosym.runs.rows import episode_rows, summarise
+from ratiosym.runs.tables import Row, restore_table, write_table
 from ratiosym.runs.trackers import MakeTracker, RunInfo, TrackerGroup
 from ratiosym.types import EnvSpec
 
@@ -126,6 +126,8 @@ class Recorder:
                 speed = float(np.median(run.training["steps_per_second"])) if self.written else 0.0
                 run.summary = summarise(run, absolute, from_first_process(speed), seconds)
                 if self.written:
+                    # The summary last: it says that everything else is there.
+                    write_table(run.directory / ABSOLUTE, episode_rows(absolute))
                     files.write_json(run.directory / SUMMARY, run.summary)
 
 

@@ -1,4 +1,6 @@
-"""Episodes as numbers: rows of ``evaluations.csv`` and ``summary.json`` (docs/metrics.md)."""
+"""Episodes as numbers: rows of ``evaluations.csv``, ``absolute_metric.csv`` and ``summary.json``
+(docs/metrics.md).
+"""
 
 from typing import Any
 
@@ -27,6 +29,20 @@ def describe(episodes: Episodes) -> Row:
         "mean_length": float(np.mean(episodes.lengths)),
         **{name: float(np.mean(values)) for name, values in sorted(episodes.metrics.items())},
     }
+
+
+def episode_rows(episodes: Episodes) -> list[Row]:
+    """The rows of ``absolute_metric.csv``: one per episode, exactly as it was played."""
+    columns = {
+        "return": episodes.returns,
+        "length": episodes.lengths,
+        **dict(sorted(episodes.metrics.items())),
+    }
+    columns = {name: np.asarray(values) for name, values in columns.items()}
+    return [
+        {"episode": k, **{name: values[k].item() for name, values in columns.items()}}
+        for k in range(len(episodes.returns))
+    ]
 
 
 def summarise(run: Run, episodes: Episodes, speed: float, seconds: float) -> dict[str, Any]:
