@@ -33,7 +33,8 @@ class TrainOptions(TypedDict, total=False):
     critic_hidden_size: int
     actor_depth: int
     critic_depth: int
-    critic: Literal["central", "local"]
+    critic: Literal["central", "local", "joint"]
+    action_distribution: Literal["squashed", "clipped"]
     time_limit: Literal["end", "bootstrap"]
     mask_inactive: bool
     num_eval_episodes: int

@@ -1,4 +1,4 @@
-"""Both kinds of policy against NumPy: densities, entropies, samples, and where floats could give
+"""All kinds of policy against NumPy: densities, entropies, samples, and where floats could give
 out.
 """
 
@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from ratiosym.learning.distributions import MaskedCategorical, TanhGaussian, log_tanh_slope
+from ratiosym.learning.distributions import (
+    ClippedGaussian,
+    MaskedCategorical,
+    TanhGaussian,
+    log_tanh_slope,
+)
 
 LEGAL = jnp.array(
     [[True, True, False, True], [False, False, True, False], [True, True, True, True]]
@@ -190,3 +195,30 @@ def test_gaussian_samples_mode_and_environment_action():
     np.testing.assert_allclose(
         policy.environment_action(policy.mode()), np.tanh(policy.mean), rtol=1e-6
     )
+
+
+# ---------------------------------------------------------------------------------- ClippedGaussian
+
+
+def test_clipped_gaussian_densities_are_the_plain_gaussians():
+    """Also of actions beyond the ends, which the environment receives as equal ones."""
+    mean, scale = jnp.array([[0.3, -2.0]]), jnp.array([[0.7, 0.2]])
+    policy, x = ClippedGaussian(mean, scale), np.array([[0.1, -1.5], [4.0, -3.0]], np.float32)
+    expected = stats.norm.logpdf(x, mean, scale).sum(-1)
+    np.testing.assert_allclose(policy.log_prob(jnp.array(x)), expected, rtol=1e-5)
+    np.testing.assert_allclose(
+        policy.entropy(), stats.norm.entropy(mean, scale).sum(-1), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_clipped_gaussian_samples_mode_and_environment_action():
+    policy = ClippedGaussian.of(jnp.array([0.5, -2.0]), jnp.array([0.0, -1.0]))
+    np.testing.assert_allclose(policy.scale, np.log1p(np.exp([0.0, -1.0])) + 1e-3, rtol=1e-6)
+    samples = np.asarray(jax.vmap(policy.sample)(jax.random.split(jax.random.key(0), 20_000)))
+    np.testing.assert_allclose(samples.mean(0), policy.mean, atol=4 / 20_000**0.5)
+    np.testing.assert_allclose(samples.std(0), policy.scale, rtol=0.03)
+    assert samples.min() < -1  # stored as they were drawn
+    assert samples.max() > 1
+    np.testing.assert_array_equal(policy.mode(), policy.mean)
+    np.testing.assert_array_equal(policy.environment_action(policy.mode()), [0.5, -1.0])
+    np.testing.assert_array_equal(policy.environment_action(jnp.array([3.0])), [1.0])

@@ -100,10 +100,12 @@ def test_built_in_models_are_equal_and_share_programs():
     others = (
         RunShape(network="feedforward"),
         RunShape(critic="local"),
+        RunShape(critic="joint"),
+        RunShape(action_distribution="clipped"),
         RunShape(actor_depth=2),
         RunShape(critic_hidden_size=64),
     )
-    assert len({make_model(RunShape()), *map(make_model, others)}) == 5
+    assert len({make_model(RunShape()), *map(make_model, others)}) == 7
 
 
 def test_a_model_by_name():
@@ -162,7 +164,7 @@ def test_a_model_that_has_no_local_critic_says_so_when_asked_for_one():
         make_learner(Drift(), config, 1)
 
 
-@pytest.mark.parametrize("critic", ["central", "local"])
+@pytest.mark.parametrize("critic", ["central", "local", "joint"])
 @pytest.mark.parametrize("network", ["gru", "feedforward"])
 @pytest.mark.parametrize("is_continuous", [False, True])
 def test_built_in_models_pass_the_check(network, critic, is_continuous):

@@ -25,6 +25,7 @@ SHAPES = {
     "gru": resize(RunShape(), HIDDEN),
     "feedforward": resize(RunShape(network="feedforward"), HIDDEN),
     "local critic": resize(RunShape(critic="local"), HIDDEN),
+    "joint critic": resize(RunShape(critic="joint", action_distribution="clipped"), HIDDEN),
     "wider and deeper": RunShape(
         actor_hidden_size=HIDDEN, critic_hidden_size=24, actor_depth=3, critic_depth=2
     ),
@@ -233,4 +234,23 @@ def test_each_critic_sees_what_it_should_and_nothing_else():
             )
         )
         np.testing.assert_array_equal(before, same)
+        assert differ(before, other)
+
+
+def test_a_joint_critic_sees_the_state_and_what_every_agent_observes():
+    shape = SHAPES["joint critic"]
+    params = random_params(DISCRETE, shape)
+    observation, is_start, _, carry = example(DISCRETE, shape)
+    before, *others = (
+        programs(shape)[1](params.critic, o, is_start, carry)[0]
+        for o in (
+            observation,
+            observation._replace(state=observation.state + 1.0),
+            *(
+                observation._replace(local=observation.local.at[..., agent, :].add(1.0))
+                for agent in range(AGENTS)
+            ),
+        )
+    )
+    for other in others:
         assert differ(before, other)

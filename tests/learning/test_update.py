@@ -46,14 +46,21 @@ from tests.learning.helpers import (
 )
 
 COMBINATIONS = pytest.mark.parametrize(
-    ("network", "is_continuous", "critic"),
+    ("network", "is_continuous", "critic", "action_distribution"),
     [
-        ("gru", False, "central"),
-        ("gru", True, "local"),
-        ("feedforward", False, "central"),
-        ("feedforward", True, "central"),
+        ("gru", False, "central", "squashed"),
+        ("gru", True, "local", "squashed"),
+        ("gru", True, "joint", "clipped"),
+        ("feedforward", False, "central", "squashed"),
+        ("feedforward", True, "central", "squashed"),
     ],
-    ids=["gru-discrete", "gru-continuous-local", "feedforward-discrete", "feedforward-continuous"],
+    ids=[
+        "gru-discrete",
+        "gru-continuous-local",
+        "gru-clipped-joint",
+        "feedforward-discrete",
+        "feedforward-continuous",
+    ],
 )
 FAST = {"actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}
 
@@ -85,11 +92,19 @@ def collector(learner):
 
 
 @COMBINATIONS
-def test_all_ratios_are_one_before_the_first_gradient_step(network, is_continuous, critic):
+def test_all_ratios_are_one_before_the_first_gradient_step(
+    network, is_continuous, critic, action_distribution
+):
     """Acting and training see the same: carries, flags, order. In the first update and in later
     ones. tests/test_custom_networks.py does the same for networks from outside.
     """
-    learner = make(Drift(is_continuous), num_devices=1, network=network, critic=critic)
+    learner = make(
+        Drift(is_continuous),
+        num_devices=1,
+        network=network,
+        critic=critic,
+        action_distribution=action_distribution,
+    )
     state, measured = advance(learner, start(learner), 5, **FAST)
     for metrics, _ in measured:
         assert metrics.first_ratio_error[0] < 1e-5

@@ -28,7 +28,7 @@ GROUPS = (RUN, OBJECTIVE, OPTIMISATION, NETWORK, DEVICES)
 GROUP_OF = {
     **dict.fromkeys(("seed", "steps", "num_evaluations", "num_eval_episodes"), RUN),
     **dict.fromkeys(("network", "hidden_size", "actor_hidden_size", "critic_hidden_size"), NETWORK),
-    **dict.fromkeys(("actor_depth", "critic_depth", "critic"), NETWORK),
+    **dict.fromkeys(("actor_depth", "critic_depth", "critic", "action_distribution"), NETWORK),
 }
 METAVARS = {"network": "NAME"}
 FURTHER_DOCS = {"seed": "Everything random follows from it: same seed, same machine, same numbers."}

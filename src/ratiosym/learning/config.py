@@ -40,9 +40,13 @@ class RunShape:
     """Dense layers of the actor before its recurrent layer."""
     critic_depth: int = 1
     """Dense layers of the critic before its recurrent layer."""
-    critic: Literal["central", "local"] = "central"
+    critic: Literal["central", "local", "joint"] = "central"
     """Input of the critic. central: the global state, with one value for the team. local: each
-    agent's own observation, with one value per agent (as in IPPO)."""
+    agent's own observation, with one value per agent (as in IPPO). joint: the global state and all
+    agents' observations, with one value for the team."""
+    action_distribution: Literal["squashed", "clipped"] = "squashed"
+    """Distribution of continuous actions. squashed: a Gaussian squashed into (-1, 1) by tanh.
+    clipped: a plain Gaussian, clipped to [-1, 1] before it reaches the environment."""
     time_limit: Literal["end", "bootstrap"] = "end"
     """end: a time limit counts as the end of the episode, as in the paper. bootstrap: the return
     continues with the value of the last state."""
@@ -98,7 +102,8 @@ class RunShape:
             )
         for name, allowed in (
             ("time_limit", ("end", "bootstrap")),
-            ("critic", ("central", "local")),
+            ("critic", ("central", "local", "joint")),
+            ("action_distribution", ("squashed", "clipped")),
         ):
             if getattr(self, name) not in allowed:
                 raise InputError(

@@ -1,6 +1,6 @@
 """Action distributions of the policies, one per agent.
 
-Both kinds share an interface, so only the action head depends on the kind. Actions are stored as
+All kinds share an interface, so only the action head depends on the kind. Actions are stored as
 sampled; ``environment_action`` converts them to what the environment expects.
 """
 
@@ -74,8 +74,7 @@ class TanhGaussian(NamedTuple):
 
     def log_prob(self, action: Float[Array, "*b n"]) -> Float[Array, "*b"]:
         """Log-density of tanh(action), summed over dimensions to give one ratio per agent."""
-        z = (action - self.mean) / self.scale
-        gaussian = -0.5 * z * z - jnp.log(self.scale) - 0.5 * jnp.log(2 * jnp.pi)
+        gaussian = gaussian_log_density(action, self.mean, self.scale)
         return jnp.sum(gaussian - log_tanh_slope(action), axis=-1)
 
     def entropy(self) -> Float[Array, "*b"]:
@@ -100,7 +99,52 @@ class TanhGaussian(NamedTuple):
         return jnp.tanh(action)
 
 
-Distribution = MaskedCategorical | TanhGaussian
+class ClippedGaussian(NamedTuple):
+    """A plain Gaussian whose actions are clipped to [-1, 1] for the environment.
+
+    Actions are stored before they are clipped, and densities are those of the plain Gaussian, so
+    that ratios are exact. Unlike a squashed Gaussian, it reaches the bounds with a finite mean.
+    """
+
+    mean: Float[Array, "*b n"]
+    scale: Float[Array, "*b n"]
+
+    @classmethod
+    def of(cls, mean: Float[Array, "*b n"], parameter: Float[Array, "n"]) -> "ClippedGaussian":
+        """Use the same state-independent scale as for squashed actions."""
+        return cls(*TanhGaussian.of(mean, parameter))
+
+    def sample(self, key: Key) -> Float[Array, "*b n"]:
+        """Sample one action per agent, before it is clipped."""
+        return self.mean + self.scale * jax.random.normal(key, self.mean.shape)
+
+    def log_prob(self, action: Float[Array, "*b n"]) -> Float[Array, "*b"]:
+        """Log-density of the Gaussian, summed over dimensions to give one ratio per agent."""
+        return jnp.sum(gaussian_log_density(action, self.mean, self.scale), axis=-1)
+
+    def entropy(self) -> Float[Array, "*b"]:
+        """Entropy of the Gaussian."""
+        return jnp.sum(0.5 + 0.5 * jnp.log(2 * jnp.pi) + jnp.log(self.scale), axis=-1)
+
+    def mode(self) -> Float[Array, "*b n"]:
+        """Mean of the Gaussian, before it is clipped."""
+        return self.mean
+
+    @staticmethod
+    def environment_action(action: Float[Array, "*b n"]) -> Float[Array, "*b n"]:
+        """Clip the action to [-1, 1]."""
+        return jnp.clip(action, -1.0, 1.0)
+
+
+Distribution = MaskedCategorical | TanhGaussian | ClippedGaussian
+
+
+def gaussian_log_density(
+    x: Float[Array, "*b n"], mean: Float[Array, "*b n"], scale: Float[Array, "*b n"]
+) -> Float[Array, "*b n"]:
+    """Log-density of a Gaussian in each dimension."""
+    z = (x - mean) / scale
+    return -0.5 * z * z - jnp.log(scale) - 0.5 * jnp.log(2 * jnp.pi)
 
 
 def log_tanh_slope(x: Float[Array, "*b"]) -> Float[Array, "*b"]:

@@ -13,7 +13,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from ratiosym.learning.config import RunShape
-from ratiosym.learning.distributions import Distribution, MaskedCategorical, TanhGaussian
+from ratiosym.learning.distributions import (
+    ClippedGaussian,
+    Distribution,
+    MaskedCategorical,
+    TanhGaussian,
+)
 from ratiosym.learning.gru import GRUParams, expand, gru, init_gru
 from ratiosym.learning.initialisers import orthogonal
 from ratiosym.learning.model import Carries, Carry, Params
@@ -59,7 +64,8 @@ class StandardModel:
     actor_size: Size
     critic_size: Size
     is_recurrent: bool
-    critic_input: Literal["central", "local"] = "central"
+    critic_input: Literal["central", "local", "joint"] = "central"
+    action_distribution: Literal["squashed", "clipped"] = "squashed"
 
     def init(self, key: Key, spec: EnvSpec) -> Params:
         """Initialise with head gains of 0.01 (actor, for a near-uniform policy) and 1 (critic)."""
@@ -78,7 +84,7 @@ class StandardModel:
         )
         critic = init_network(
             critic_key,
-            spec.observation_size if self.critic_input == "local" else spec.state_size,
+            self._critic_input_size(spec),
             1,
             self.critic_size,
             self.is_recurrent,
@@ -109,19 +115,30 @@ class StandardModel:
             params.network, observation.local, of_agents(is_start, observation), carry
         )
         if params.scale.size:
-            return TanhGaussian.of(outputs, params.scale), carries
+            gaussian = TanhGaussian if self.action_distribution == "squashed" else ClippedGaussian
+            return gaussian.of(outputs, params.scale), carries
         return MaskedCategorical.of(outputs, observation.legal), carries
 
     def critic(
         self, params: Network, observation: Observation, is_start: Bool[Array, "T *b"], carry: Carry
     ) -> tuple[Float[Array, "T *b"] | Float[Array, "T *b A"], Carry]:
-        """Return V(s), one per team, or V(o_i), one per agent, and the carries."""
+        """Return V(s) or V(s, o), one per team, or V(o_i), one per agent, and the carries."""
         if self.critic_input == "local":
             inputs, is_start = observation.local, of_agents(is_start, observation)
+        elif self.critic_input == "joint":
+            views = observation.local.reshape(*is_start.shape, -1)
+            inputs = jnp.concatenate([observation.state, views], axis=-1)
         else:
             inputs = observation.state
         values, carries = apply_network(params, inputs, is_start, carry)
         return values[..., 0], carries
+
+    def _critic_input_size(self, spec: EnvSpec) -> int:
+        return {
+            "central": spec.state_size,
+            "local": spec.observation_size,
+            "joint": spec.state_size + spec.num_agents * spec.observation_size,
+        }[self.critic_input]
 
 
 def gru_model(shape: RunShape) -> StandardModel:
@@ -140,6 +157,7 @@ def _standard(shape: RunShape, is_recurrent: bool) -> StandardModel:
         Size(shape.critic_hidden_size, shape.critic_depth),
         is_recurrent,
         shape.critic,
+        shape.action_distribution,
     )
 
 

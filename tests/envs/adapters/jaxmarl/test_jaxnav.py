@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ratiosym.envs.adapters.jaxmarl import jaxnav
+from ratiosym.envs.adapters.jaxmarl.jaxnav import can_reach
 from ratiosym.types import Continuous
 from tests.envs.adapters.jaxmarl.episodes import (
     episode_length,
@@ -144,6 +145,7 @@ def test_the_goal_ends_it_when_all_have_finished(start):
         "success": 0.5,
         "collision": 0.0,
         "timeout": 0.5,
+        "reachable": 1.0,
     }
     np.testing.assert_array_equal(
         result.observation.active, [True, True]
@@ -208,6 +210,41 @@ def test_starts_are_in_the_middle_of_free_cells(key):
             assert len(set(zip(x, y, strict=True))) == 4
     share = np.asarray(states.map_data)[:, 1:-1, 1:-1].mean()
     assert 0.2 < share < 0.4  # uniform between 0 and 0.6
+
+
+def test_goals_behind_walls_are_not_reachable(start):
+    """A wall across the map has the first robot on one side and its goal on the other; then with a
+    gap in it; then with a gap that is left through a corner alone.
+    """
+    wall = start.map_data.at[:, 3].set(1)
+    gap = wall.at[6, 3].set(0)
+    corner = gap.at[6, 4].set(1)
+    for walls, share in ((wall, 0.5), (gap, 1.0), (corner, 0.5)):
+        _, result = step(start.replace(map_data=walls))
+        assert result.metrics["reachable"] == share
+
+
+def test_three_goals_in_four_are_reachable(key):
+    """The share among the task's own starts, against a search that knows nothing of bits."""
+    states, _ = jax.jit(jax.vmap(jaxnav(8, 2).reset))(jax.random.split(key, 512))
+    ours = np.asarray(jax.jit(jax.vmap(can_reach))(states.map_data, states.pos, states.goal))
+    levels = zip(*(np.asarray(x) for x in (states.map_data, states.pos, states.goal)), strict=True)
+    expected = [
+        [leads(walls, place, goal) for place, goal in zip(places, goals, strict=True)]
+        for walls, places, goals in levels
+    ]
+    np.testing.assert_array_equal(ours, expected)
+    assert 0.72 < ours.mean() < 0.83
+
+
+def leads(walls, place, goal):
+    todo, seen = [tuple(place.astype(int))], set()
+    while todo:
+        x, y = cell = todo.pop()
+        if cell not in seen and not walls[y, x]:
+            seen.add(cell)
+            todo += [(x + 1, y), (x - 1, y), (x, y + 1), (x, y - 1)]
+    return tuple(goal.astype(int)) in seen
 
 
 @pytest.mark.parametrize("affine_actions", [False, True])

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ratiosym.envs.adapters.jaxmarl.library import build, load, stack, unstack
 from ratiosym.envs.adapters.jaxmarl.lidar import sense
@@ -77,7 +77,8 @@ class JaxNav:
     - End: every robot has reached its goal or collided (terminated), or step 500 (truncated).
       Collided robots stop and are inactive; robots at their goal keep driving.
     - Metrics, as fractions of the robots: ``success`` (reached the goal), ``collision``,
-      ``timeout`` (neither so far).
+      ``timeout`` (neither so far), ``reachable`` (walls leave a path to the goal: an upper limit of
+      ``success``).
     """
 
     name: str
@@ -97,7 +98,7 @@ class JaxNav:
             state_size=num_cells + 7 * num_agents + 1,
             action=Continuous(2),
             time_limit=library.max_steps,
-            metrics=("success", "collision", "timeout"),
+            metrics=("success", "collision", "timeout", "reachable"),
         )
 
     def reset(self, key: Key) -> tuple[State, Observation]:
@@ -124,6 +125,9 @@ class JaxNav:
                 "success": jnp.mean(state.goal_reached, dtype=jnp.float32),
                 "collision": jnp.mean(state.move_term, dtype=jnp.float32),
                 "timeout": jnp.mean(~is_finished, dtype=jnp.float32),
+                "reachable": jnp.mean(
+                    can_reach(state.map_data, state.pos, state.goal), dtype=jnp.float32
+                ),
             },
         )
         return state, step
@@ -152,6 +156,35 @@ class JaxNav:
             active=~(state.move_term | state.done),  # robots that the library still moves
             state=_team_view(self.world, state),
         )
+
+
+def can_reach(
+    walls: Int[Array, "H W"], positions: Float[Array, "A 2"], goals: Float[Array, "A 2"]
+) -> Bool[Array, "A"]:
+    """Return whether a path of free cells, side by side, leads from each robot to its goal.
+
+    Robots do not fit between two walls that touch at a corner. Each row of cells is the bits of one
+    integer, so that one step of the flood fill is a few operations on [A, H]; the map is enclosed
+    by walls and has at most 31 cells per side.
+    """
+    height, width = walls.shape
+    free = jnp.sum((walls == 0) << jnp.arange(width)[None], axis=1)[None]  # [1, H]
+
+    def cells(places: Float[Array, "A 2"]) -> Int[Array, "A H"]:
+        x, y = jnp.floor(places).astype(jnp.int32).T[:, :, None]
+        return jnp.where(jnp.arange(height)[None] == y, 1 << x, 0)
+
+    def spread(reached: Int[Array, "A H"]) -> Int[Array, "A H"]:
+        above, below = jnp.roll(reached, 1, axis=1), jnp.roll(reached, -1, axis=1)
+        return reached | ((reached << 1 | reached >> 1 | above | below) & free)
+
+    start = cells(positions)
+    _, reached = jax.lax.while_loop(
+        lambda both: jnp.any(both[0] != both[1]),
+        lambda both: (both[1], spread(both[1])),
+        (start, spread(start)),
+    )
+    return jnp.any(reached & cells(goals) != 0, axis=1)
 
 
 def _team_view(library: Any, state: State) -> Float[Array, "S"]:
