@@ -141,7 +141,9 @@ def test_a_registered_task():
     assert message(register_task, "mine", Matching) == (
         "A different task named 'mine' already exists. Choose another name."
     )
-    assert "another task 'mpe-spread-3ag'" in message(register_task, "mpe-spread-3ag", Counter)
+    assert "different task named 'mpe-spread-3ag'" in message(
+        register_task, "mpe-spread-3ag", Counter
+    )
 
 
 def test_a_cell_that_is_run_again_registers_its_function_again():

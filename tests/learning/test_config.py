@@ -66,12 +66,12 @@ def test_groups_must_divide_the_environments():
 
 def test_minibatches_must_divide_the_sequences_of_a_group():
     shape = RunShape(num_envs=12, num_minibatches=4)
-    refused(shape, "4 minibatches", "6 environments", "divisor of 6", "`num_minibatches`")
+    refused(shape, "4 equal minibatches", "6 environments", "divisor of 6", "`num_minibatches`")
     # Without memory single steps are shuffled: 6 environments x 128 steps can be cut in four.
     dataclasses.replace(shape, network="feedforward").validate()
     refused(
         dataclasses.replace(shape, network="feedforward", num_minibatches=5),
-        "5 minibatches",
+        "5 equal minibatches",
         "768 steps",
     )
 

@@ -26,7 +26,7 @@ def test_a_missing_library_says_what_to_install(library, monkeypatch):
     with pytest.raises(MissingLibraryError) as error:
         importlib.import_module(module)
     assert str(error.value) == (
-        f"The export to {library} needs that library. Install it with: pip install "
+        f"The export to {library} needs this library. Install it with: pip install "
         f"'ratiosym[{library}]'"
     )
 

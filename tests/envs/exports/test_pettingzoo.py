@@ -178,8 +178,8 @@ def test_without_a_render_mode_there_is_a_warning_and_no_picture():
             lambda: parallel_env(Leaving(), render_mode="human"),
             "expected one of .None, 'rgb_array'.",
         ),
-        (lambda: parallel_env(Counter()).state(), "no episode yet. Call reset"),
-        (lambda: parallel_env(Counter()).step({}), "no episode is under way. Call reset"),
+        (lambda: parallel_env(Counter()).state(), "no episode has been started. Call reset"),
+        (lambda: parallel_env(Counter()).step({}), "no episode is running. Call reset"),
         (
             lambda: started(Counter()).step({"agent_0": 0}),
             r"actions are for \['agent_0'\], expected .*'agent_1'",

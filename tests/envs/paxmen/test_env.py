@@ -394,7 +394,7 @@ def test_spec(num_agents, num_cells, limit):
 
 
 def test_other_numbers_of_agents_are_refused():
-    with pytest.raises(InputError, match="no task of 3 agents; choose from 4, 5, 6"):
+    with pytest.raises(InputError, match="no task with 3 agents; choose from 4, 5, 6"):
         paxmen(3)
 
 

@@ -1,4 +1,4 @@
-"""Locks, damage, collisions and the edges of the arena."""
+"""Weapon locks, damage, collisions and the boundaries of the airspace."""
 
 from typing import NamedTuple
 
@@ -8,12 +8,12 @@ from jaxtyping import Array, Bool, Float, Int
 from ratiosym.envs.aerojax.config import Config
 from ratiosym.envs.aerojax.vectors import Vec, dot
 
-# Why an aircraft is out. 0 while it flies.
+# Fate of an aircraft: 0 while it flies, otherwise the cause of its loss.
 ALIVE, SHOT, CRASHED, LEFT, COLLIDED = range(5)
 
 
 class Locks(NamedTuple):
-    """What each aircraft aims at, by team."""
+    """Current target of each aircraft, by team."""
 
     target: Int[Array, "2 n"]  # index within the other team, -1 for none
     time: Float[Array, "2 n"]  # s, since the target entered the cone
@@ -22,9 +22,7 @@ class Locks(NamedTuple):
 def update_locks(
     config: Config, locks: Locks, in_range: Bool[Array, "2 n n"], distance: Float[Array, "2 n n"]
 ) -> Locks:
-    """Keep the target while it is in the cone and alive; else take the nearest that is, with the
-    timer at zero.
-    """
+    """Keep a target while it is alive and in the cone, else lock the nearest one from time zero."""
     foes = jnp.arange(in_range.shape[-1])
     is_target = locks.target[..., None] == foes[None, None, :]
     keeps = jnp.any(is_target & in_range, axis=-1)
@@ -36,7 +34,7 @@ def update_locks(
 
 
 def damage(config: Config, locks: Locks, distance: Float[Array, "2 n n"]) -> Float[Array, "2 n"]:
-    """The health that each loses in this decision. Shooters add up."""
+    """Return the health that each aircraft loses in this decision, summed over shooters."""
     foes = jnp.arange(distance.shape[-1])
     settled = jnp.clip((locks.time - config.lock_delay) / config.lock_ramp, 0.0, 1.0)
     loss = (1 - config.far_effect) / (config.weapon.depth - config.full_range)
@@ -47,18 +45,19 @@ def damage(config: Config, locks: Locks, distance: Float[Array, "2 n n"]) -> Flo
 
 
 def leaves(config: Config, position: Vec) -> tuple[Bool[Array, "*b"], Bool[Array, "*b"]]:
-    """Who hit the ground, and who flew out of the cylinder."""
+    """Return which aircraft hit the ground, and which left the cylinder."""
     far = position.x * position.x + position.y * position.y > config.radius**2
     return position.z <= 0.0, far | (position.z > config.ceiling)
 
 
 def collides(config: Config, before: Vec, after: Vec, alive: Bool[Array, "N"]) -> Bool[Array, "N"]:
-    """Who came closer to another than the collision distance, on straight lines within the
-    decision.
+    """Return which aircraft came within the collision distance of another.
+
+    Aircraft are assumed to fly in a straight line within a decision.
     """
     start = before[:, None] - before[None, :]
     move = (after[:, None] - after[None, :]) - start
-    # The time of closest approach, between 0 and 1.
+    # time of closest approach, between 0 and 1
     when = jnp.clip(-dot(start, move) / jnp.maximum(dot(move, move), 1e-6), 0.0, 1.0)
     closest = start + move * when
     num = alive.shape[0]
@@ -67,12 +66,12 @@ def collides(config: Config, before: Vec, after: Vec, alive: Bool[Array, "N"]) -
 
 
 def lock_progress(config: Config, locks: Locks) -> Float[Array, "2 n"]:
-    """0 without a lock or with a new one, 1 from its full effect on."""
+    """Return the lock progress: 0 without a lock or with a new one, 1 at full effect."""
     return jnp.where(locks.target >= 0, jnp.clip(locks.time / config.lock_time, 0.0, 1.0), 0.0)
 
 
 def num_lockers(locks: Locks) -> Float[Array, "2 n"]:
-    """How many aim at each."""
+    """Return the number of aircraft that have locked each aircraft."""
     foes = jnp.arange(locks.target.shape[-1])
     is_target = locks.target[..., None] == foes[None, None, :]  # [team, shooter, foe]
     return jnp.sum(is_target, axis=1, dtype=jnp.float32)[::-1]

@@ -1,4 +1,4 @@
-"""Every constant of AeroJAX, in SI units and degrees, and its presets."""
+"""Constants of AeroJAX, in SI units and degrees, and presets."""
 
 from dataclasses import dataclass, field, replace
 from math import radians
@@ -8,25 +8,25 @@ GRAVITY = 9.80665  # m/s²
 
 @dataclass(frozen=True)
 class Airframe:
-    """One type of aircraft. The default is a fighter of the F-16's class."""
+    """A type of aircraft. The default is a fighter in the class of the F-16."""
 
     mass: float = 9300.0  # kg
     wing_area: float = 27.87  # m²
     thrust: float = 108e3  # N, full throttle at sea level
-    lift_slope: float = 3.6  # 1/rad, of the attached flow
-    drag: float = 0.020  # 1, without lift, below the speed of sound
+    lift_slope: float = 3.6  # 1/rad, for attached flow
+    drag: float = 0.020  # 1, zero-lift and subsonic
     induced_drag: float = 0.14  # 1, times CL²
-    wave_drag: float = 0.023  # 1, more above the speed of sound
+    wave_drag: float = 0.023  # 1, in addition above the speed of sound
     stalled_drag: float = 2.4  # 1, times sin² of the angle of attack
     roll_rate: float = radians(150.0)  # rad/s
-    alpha_rate: float = radians(25.0)  # rad/s, how fast the elevator moves the angle of attack
+    alpha_rate: float = radians(25.0)  # rad/s, of the angle of attack at full elevator
     most_g: float = 9.0  # g
     least_g: float = -3.0  # g
 
 
 @dataclass(frozen=True)
 class Cone:
-    """An elliptic cone along the nose. The full angles differ, so that roll matters."""
+    """Elliptic cone along the nose. Its two full angles differ, so that roll matters."""
 
     width: float  # degrees, in the plane of the wings
     height: float  # degrees, in the plane of symmetry
@@ -35,55 +35,55 @@ class Cone:
 
 @dataclass(frozen=True)
 class Script:
-    """How the heuristic pilots fly. ``s`` is a pilot's skill, from 0 to 1."""
+    """Parameters of the heuristic pilots. ``s`` is a pilot's skill, from 0 to 1."""
 
-    # What skill gives
-    load: tuple[float, float] = (0.3, 0.7)  # of the airframe's most: first + second s
-    noise: float = 0.6  # rad, aiming error at s = 0; falls to 0 at s = 1
+    # Effects of skill
+    load: tuple[float, float] = (0.3, 0.7)  # fraction of the airframe's maximum: first + second s
+    noise: float = 0.6  # rad, aiming error at s = 0, decreasing to 0 at s = 1
     urgency: tuple[float, float] = (
         1.0,
         1.5,
-    )  # 1/s, turn rate for each radian of error: first + second s
-    steepest: tuple[float, float] = (0.2, 0.5)  # sine of the steepest dive that is wished for
+    )  # 1/s, turn rate per radian of error: first + second s
+    steepest: tuple[float, float] = (0.2, 0.5)  # sine of the steepest intended dive
     fastest: tuple[float, float] = (230.0, 60.0)  # m/s, above which the throttle closes
-    lead_skill: float = 0.75  # from here on pilots lead and break
-    energy_skill: float = 1.0  # from here on they save energy
+    lead_skill: float = 0.75  # minimum for lead pursuit and breaks
+    energy_skill: float = 1.0  # minimum for energy management
 
     # Pursuit
-    turn_weight: float = 1.5  # a foe's distance counts times this less the cosine to it
+    turn_weight: float = 1.5  # a foe's distance is multiplied by this minus the cosine to it
     lead_range: float = (
-        700.0  # m, beyond which a pilot aims ahead: by distance over lead_speed, at most lead_time
+        700.0  # m, beyond which pilots aim ahead: by distance / lead_speed, at most lead_time
     )
     lead_speed: float = 700.0  # m/s
     lead_time: float = 2.0  # s
     chase_range: float = 900.0  # m, behind a foe, within which speed is matched
-    chase_distance: float = 350.0  # m, that is aimed for
-    chase_gain: float = 0.1  # 1/s, wanted closing speed for each metre
-    overshoot_rate: float = 0.12  # 1/s, of closing over distance: above it, aim behind
+    chase_distance: float = 350.0  # m, intended
+    chase_gain: float = 0.1  # 1/s, desired closing speed per metre
+    overshoot_rate: float = 0.12  # 1/s, closing speed over distance above which to aim behind
     lag_time: float = 0.6  # s
     throttle_band: float = 40.0  # m/s, from closed to open
-    cruise: float = 220.0  # m/s, of a pilot that flies straight
+    cruise: float = 220.0  # m/s, of pilots that fly straight
 
     # Breaks, collisions, edges
     threat_range: float = 2500.0  # m
     threat_angle: float = 35.0  # degrees, off the foe's nose
-    answer_angle: float = 60.0  # degrees: a foe less off the own nose is fought, not fled
+    answer_angle: float = 60.0  # degrees off the own nose, within which a foe is fought, not fled
     break_urgency: float = 3.0  # 1/s
     save_urgency: float = 4.0  # 1/s, away from collisions and edges
-    avoid_time: float = 3.0  # s, looked ahead
+    avoid_time: float = 3.0  # s, look-ahead
     avoid_range: float = 1500.0  # m
-    avoid_miss: tuple[float, float] = (100.0, 30.0)  # m, and more for each second ahead
-    floor: float = 400.0  # m, left over by a pull-up
-    roof: float = 500.0  # m, likewise below the ceiling
-    wall: float = 900.0  # m, likewise before the wall
-    reserve: float = 0.8  # share of the load that is counted on near the edges
-    panic: float = 1.4  # times the own limit of load that is pulled there
-    reaction: float = 2.5  # s, of sinking or climbing before the nose comes round
+    avoid_miss: tuple[float, float] = (100.0, 30.0)  # m, and m per second of look-ahead
+    floor: float = 400.0  # m, margin of a pull-up above the ground
+    roof: float = 500.0  # m, margin below the ceiling
+    wall: float = 900.0  # m, margin before the wall
+    reserve: float = 0.8  # fraction of the load that is assumed available near the boundaries
+    panic: float = 1.4  # factor on the pilot's own load limit there
+    reaction: float = 2.5  # s, of sinking or climbing before the nose comes around
     wall_reaction: float = 2.0  # s
-    shallow: float = 0.3  # sine of a dive that may be left in a turn
+    shallow: float = 0.3  # sine of the steepest dive that can be recovered in a turn
     room: float = 3000.0  # m from the wall, within which dives get shallower
     depth: float = 2500.0  # m above 500 and below the ceiling, likewise for dives and climbs
-    slow_share: float = 0.75  # of the corner speed, below which energy is saved
+    slow_share: float = 0.75  # fraction of the corner speed below which energy is saved
 
 
 def _airframes() -> tuple[Airframe, ...]:
@@ -99,52 +99,52 @@ TYPES = ("fighter", "heavy", "interceptor")  # in the order of Config.airframes
 
 @dataclass(frozen=True)
 class Config:
-    """All parameters. Lengths in metres, times in seconds, angles in degrees unless said."""
+    """All parameters. Lengths in metres, times in seconds, angles in degrees unless stated."""
 
     # Air, exponential in height
     density: float = 1.225  # kg/m³ at sea level
     scale_height: float = 9300.0  # m
     speed_of_sound: float = 340.3  # m/s at sea level
-    speed_of_sound_slope: float = 0.0041  # 1/s, less per metre of height
-    thrust_exponent: float = 0.75  # 1, thrust falls with this power of density
+    speed_of_sound_slope: float = 0.0041  # 1/s, decrease per metre of height
+    thrust_exponent: float = 0.75  # 1, of thrust as a power of density
 
     # Flight
     airframes: tuple[Airframe, ...] = field(default_factory=_airframes)  # by type, as in TYPES
-    stall_angle: float = radians(25.0)  # rad, where half the flow has separated
+    stall_angle: float = radians(25.0)  # rad, at which half the flow has separated
     stall_sharpness: float = 40.0  # 1/rad
     least_alpha: float = radians(-10.0)  # rad
     most_alpha: float = radians(28.0)  # rad
-    control_speed: float = 90.0  # m/s at sea level: below its dynamic pressure the controls weaken
-    least_control: float = 0.1  # 1, of the controls' effect
+    control_speed: float = 90.0  # m/s at sea level; below its dynamic pressure controls weaken
+    least_control: float = 0.1  # 1, minimum effect of the controls
     substep: float = 0.1  # s
-    num_substeps: int = 2  # in one decision
+    num_substeps: int = 2  # per decision
 
     # Sensing
     view: Cone = Cone(140.0, 100.0, 6000.0)
-    radio_range: float = 5000.0  # m, within which allies share
+    radio_range: float = 5000.0  # m, within which allies share detections
 
     # Weapons
     weapon: Cone = Cone(24.0, 36.0, 1200.0)
-    damage_rate: float = 1.0  # health/s, of a settled lock at short range
+    damage_rate: float = 1.0  # health/s, of a full lock at short range
     lock_delay: float = 0.4  # s of lock without damage
     lock_ramp: float = 0.8  # s from there to the full rate
-    full_range: float = 500.0  # m, no loss of effect below
-    far_effect: float = 0.3  # 1, effect at the weapon's depth
+    full_range: float = 500.0  # m, up to which the effect is full
+    far_effect: float = 0.3  # 1, effect at the far end of the weapon cone
     collision_distance: float = 20.0  # m
 
-    # Arena and episode
+    # Airspace and episode
     radius: float = 8000.0  # m, of the cylinder
     ceiling: float = 12e3  # m
     time_limit: int = 500  # decisions
-    kill_reward: float = 1.0  # over the team's size
-    death_reward: float = -0.5  # over the team's size
+    kill_reward: float = 1.0  # divided by the team size
+    death_reward: float = -0.5  # divided by the team size
     win_reward: float = 1.0
 
     # Start
     start_neutral: float = (
-        0.5  # share of head-on starts; the rest in equal parts with either team behind
+        0.5  # fraction of head-on starts; otherwise either team starts behind the other
     )
-    start_gap: float = 6000.0  # m, between the teams head-on
+    start_gap: float = 6000.0  # m, between the teams in head-on starts
     start_behind: tuple[float, float] = (800.0, 2000.0)  # m
     start_height: tuple[float, float] = (4000.0, 6000.0)  # m
     start_speed: tuple[float, float] = (200.0, 250.0)  # m/s
@@ -152,7 +152,7 @@ class Config:
     start_jitter: float = 100.0  # m, in every direction
 
     # Opponents
-    skill: tuple[float, float] = (0.25, 0.75)  # uniform, one draw per opponent at reset
+    skill: tuple[float, float] = (0.25, 0.75)  # range; drawn uniformly per opponent at reset
     script: Script = Script()
 
     @property
@@ -166,7 +166,7 @@ class Config:
         return self.lock_delay + self.lock_ramp
 
 
-# Decision 43: the tasks are ``default``; ``easy`` and ``hard`` are for trying things out.
+# The tasks use ``default``; ``easy`` and ``hard`` are for experiments.
 PRESETS: dict[str, Config] = {
     "easy": replace(Config(), skill=(0.0, 0.4), weapon=Cone(36.0, 48.0, 1200.0)),
     "default": Config(),

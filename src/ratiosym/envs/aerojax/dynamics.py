@@ -1,9 +1,8 @@
-"""The flight model, and nothing else: a point mass with lift, drag, thrust and a nose that leaves
-its path.
+"""The flight model: a point mass with lift, drag, thrust and an angle of attack.
 
-``vh`` is the direction of flight, ``lh`` the unit lift vector perpendicular to it, ``a`` the angle
-of attack between ``vh`` and the nose, in the plane of ``vh`` and ``lh``. There is no sideslip, and
-there are no Euler angles: flying straight up or down is nothing special.
+``vh`` is the direction of flight, ``lh`` the unit lift vector perpendicular to it, and ``a`` the
+angle of attack between ``vh`` and the nose, in the plane of ``vh`` and ``lh``. There is no
+sideslip, and no Euler angles are used, so flying straight up or down is not a special case.
 
     m dv/dt = m g + (T cos a - D) vh + (L + T sin a) lh
 """
@@ -21,11 +20,11 @@ from ratiosym.envs.aerojax.config import GRAVITY, Airframe, Config
 from ratiosym.envs.aerojax.vectors import Vec, cross, dot, norm, unit, where
 
 Scalar = Float[Array, "*b"]
-_SLOWEST = 1e-3  # m/s: a direction of flight exists
+_SLOWEST = 1e-3  # m/s, so that the direction of flight is defined
 
 
 class Flight(NamedTuple):
-    """Where aircraft are and how they fly."""
+    """Position and motion of aircraft."""
 
     position: Float[Array, "*b 3"]  # m, z up
     velocity: Float[Array, "*b 3"]  # m/s
@@ -35,15 +34,15 @@ class Flight(NamedTuple):
 
 
 class Controls(NamedTuple):
-    """What the pilot asks for."""
+    """Pilot inputs."""
 
-    aileron: Scalar  # -1 to 1, share of the roll rate, right wing down
-    elevator: Scalar  # -1 to 1, share of the angle of attack's rate
+    aileron: Scalar  # -1 to 1, fraction of the roll rate, right wing down
+    elevator: Scalar  # -1 to 1, fraction of the angle of attack's rate
     throttle: Scalar  # 0 to 1
 
 
 class Axes(NamedTuple):
-    """The body's axes in the world's."""
+    """Body axes in world coordinates."""
 
     nose: Vec
     right: Vec
@@ -51,17 +50,15 @@ class Axes(NamedTuple):
 
 
 class Air(NamedTuple):
-    """The air around an aircraft in motion."""
+    """Properties of the air around a moving aircraft."""
 
     pressure: Scalar  # Pa, dynamic
     mach: Scalar
-    thrust_share: Scalar  # of the thrust at sea level
+    thrust_share: Scalar  # fraction of the thrust at sea level
 
 
 def fleet(airframes: Sequence[Airframe]) -> Any:
-    """One ``Airframe`` for all of several aircraft: an array where they differ, a plain number
-    where they do not.
-    """
+    """Merge airframes into one, with arrays for parameters that differ and numbers otherwise."""
     columns = {f.name: [getattr(frame, f.name) for frame in airframes] for f in fields(Airframe)}
     same = {
         name: values[0] if len(set(values)) == 1 else np.array(values, np.float32)
@@ -71,7 +68,7 @@ def fleet(airframes: Sequence[Airframe]) -> Any:
 
 
 def air(config: Config, height: Scalar, speed: Scalar) -> Air:
-    """The atmosphere: density falls exponentially, the speed of sound linearly."""
+    """Evaluate the atmosphere: exponential density, linear speed of sound."""
     thinning = -height / config.scale_height
     pressure = 0.5 * config.density * jnp.exp(thinning) * speed * speed
     mach = speed / jnp.maximum(config.speed_of_sound - config.speed_of_sound_slope * height, 100.0)
@@ -79,10 +76,10 @@ def air(config: Config, height: Scalar, speed: Scalar) -> Air:
 
 
 def sin_cos(angle: Scalar) -> tuple[Scalar, Scalar]:
-    """Sine and cosine of an angle below 1 rad (error below 3e-8): all there are in flight are
-    small.
+    """Sine and cosine of an angle below 1 rad, with an error below 3e-8.
 
-    The library's work for any angle, and take most of the time to compile this file.
+    All angles in flight are small. JAX's own functions cover all angles, and would take most of the
+    time to compile this module.
     """
     square = angle * angle
     sine, cosine = jnp.ones_like(angle), jnp.ones_like(angle)
@@ -98,7 +95,7 @@ def _separation(config: Config, alpha: Scalar) -> Scalar:
 
 
 def lift_coefficient(config: Config, frame: Airframe, alpha: Scalar) -> Scalar:
-    """CL = (1 - s) c a + s sin 2a, where s of the flow has separated."""
+    """CL = (1 - s) c a + s sin 2a, where s is the fraction of separated flow."""
     s = _separation(config, alpha)
     sine, cosine = sin_cos(alpha)
     return (1 - s) * frame.lift_slope * alpha + s * 2 * sine * cosine
@@ -116,11 +113,10 @@ def drag_coefficient(config: Config, frame: Airframe, alpha: Scalar, mach: Scala
 def alpha_for(
     config: Config, frame: Airframe, force: Scalar, pressure: Scalar, thrust: Scalar
 ) -> Scalar:
-    """The angle of attack at which L + T sin a is ``force`` (N, positive): one Newton step from the
-    linear answer.
+    """Return the angle of attack at which L + T sin a equals ``force`` (N, positive).
 
-    Off by at most 0.5% in force, and on the low side, up to the stall; at most
-    ``config.most_alpha``.
+    Takes one Newton step from the linear solution. Up to the stall, the force is at most 0.5% too
+    low. The angle is limited to ``config.most_alpha``.
     """
     qs = jnp.maximum(pressure, 1.0) * frame.wing_area
     a = jnp.minimum(force / (frame.lift_slope * qs + thrust), config.most_alpha)
@@ -137,7 +133,7 @@ def alpha_for(
 def alpha_limits(
     config: Config, frame: Airframe, pressure: Scalar, thrust: Scalar
 ) -> tuple[Scalar, Scalar]:
-    """The limiter: the angles of attack that the aircraft and its pilot stand."""
+    """Return the limits of the angle of attack that keep the load within bounds."""
     weight = frame.mass * GRAVITY
     linear = (
         frame.lift_slope * jnp.maximum(pressure, 1.0) * frame.wing_area + thrust
@@ -166,7 +162,7 @@ def angles(flight: Flight) -> tuple[Scalar, Scalar, Scalar]:
 
 
 def fly(config: Config, frame: Airframe, flight: Flight, controls: Controls) -> Flight:
-    """One decision: ``config.num_substeps`` substeps under the same controls."""
+    """Fly one decision: ``config.num_substeps`` substeps with constant controls."""
 
     def body(index: Int[Array, ""], flight: Flight) -> Flight:
         return substep(config, frame, flight, controls, config.substep)
@@ -177,13 +173,12 @@ def fly(config: Config, frame: Airframe, flight: Flight, controls: Controls) -> 
 def substep(
     config: Config, frame: Airframe, flight: Flight, controls: Controls, dt: float
 ) -> Flight:
-    """Half a roll, half a kick, an exact rotation, half a kick, half a roll; the forces are
-    evaluated once.
+    """Half a roll, half a kick, an exact rotation, half a kick, half a roll.
 
-    Lift does no work: it turns (vh, lh) by a rotation. The position moves by the mean of the four
-    velocities on the way, so that gravity's work is the change of height to rounding. Decision 44:
-    the forces' change with speed within the substep is taken along to first order, which makes the
-    whole of second order in dt.
+    The forces are evaluated only once. Lift does no work: it rotates (vh, lh). The position changes
+    by the mean of the four intermediate velocities, so that gravity's work matches the change of
+    height up to rounding. The forces' change with speed within a substep is included to first
+    order, which makes the whole scheme second order in dt without further evaluations.
     """
     half = 0.5 * dt
     p, v, lh = Vec.of(flight.position), Vec.of(flight.velocity), Vec.of(flight.lift)
@@ -203,19 +198,18 @@ def substep(
     lift = per_mass * lift_coefficient(config, frame, alpha)
     drag = per_mass * drag_coefficient(config, frame, alpha, around.mach)
     alpha_sine, alpha_cosine = sin_cos(alpha)
-    # Drag in the middle of the substep: its speed differs by what this force and gravity do in half
-    # the time.
+    # Drag at mid-substep, where this force and gravity have changed the speed for half the time.
     stiffness = dt * drag / speed
     along = (thrust / frame.mass * alpha_cosine - drag + stiffness * GRAVITY * vh.z) / (
         1 + stiffness
     )
 
     v1, speed1, vh1, lh = _kick(v, vh, lh, along, half)
-    growth = speed1 / speed  # of the speed until the middle; lift grows with its square
+    growth = speed1 / speed  # of the speed until mid-substep; lift grows with its square
     across = lift * growth * growth + thrust / frame.mass * alpha_sine
     bend = (
         across * dt / jnp.maximum(speed1, 1.0)
-    )  # half a radian at most, by thrust alone and nearly at rest
+    )  # at most half a radian, from thrust alone and nearly at rest
     sine, cosine = sin_cos(bend)
     vh2, lh = vh1 * cosine + lh * sine, lh * cosine - vh1 * sine
     v2 = vh2 * speed1
@@ -228,15 +222,13 @@ def substep(
 
 
 def _authority(config: Config, pressure: Scalar) -> Scalar:
-    """The share of its effect that a control surface has at this dynamic pressure."""
+    """Return the effectiveness of control surfaces at this dynamic pressure, from 0 to 1."""
     full = 0.5 * config.density * config.control_speed**2
     return jnp.clip(pressure / full, config.least_control, 1.0)
 
 
 def _kick(v: Vec, vh: Vec, lh: Vec, along: Scalar, dt: float) -> tuple[Vec, Scalar, Vec, Vec]:
-    """Gravity and the force along the path for ``dt``; lh is carried along with the direction of
-    flight.
-    """
+    """Apply gravity and the force along the path for ``dt``, and transport lh with vh."""
     v = v + vh * (along * dt)
     v = Vec(v.x, v.y, v.z - GRAVITY * dt)
     speed = norm(v)
@@ -244,8 +236,8 @@ def _kick(v: Vec, vh: Vec, lh: Vec, along: Scalar, dt: float) -> tuple[Vec, Scal
     new = where(is_moving, v * (1 / jnp.maximum(speed, _SLOWEST)), vh)
     speed = jnp.maximum(speed, _SLOWEST)
     # Parallel transport: the smallest rotation from vh to new. On lh, perpendicular to vh, it is
-    # the reflection in the plane perpendicular to their sum; where that sum vanishes (through V =
-    # 0, straight up) lh stays.
+    # the reflection in the plane perpendicular to their sum. If that sum vanishes (passing through
+    # V = 0 straight up), lh stays.
     total = vh + new
     square = dot(total, total)
     share = jnp.where(square > 1e-8, 2 * dot(lh, total) / jnp.maximum(square, 1e-8), 0.0)
@@ -254,7 +246,7 @@ def _kick(v: Vec, vh: Vec, lh: Vec, along: Scalar, dt: float) -> tuple[Vec, Scal
 
 
 def trim(config: Config, frame: Airframe, height: Scalar, speed: Scalar) -> tuple[Scalar, Scalar]:
-    """Angle of attack and throttle of straight and level flight."""
+    """Return angle of attack and throttle for straight and level flight."""
     around = air(config, height, speed)
     weight = jnp.full_like(speed, 1.0) * (frame.mass * GRAVITY)
 
@@ -266,5 +258,7 @@ def trim(config: Config, frame: Airframe, height: Scalar, speed: Scalar) -> tupl
         return alpha, drag / sin_cos(alpha)[1]
 
     start = jnp.zeros_like(speed), jnp.zeros_like(speed)
-    alpha, thrust = jax.lax.fori_loop(0, 6, body, start)  # contracts tenfold or more each time
+    alpha, thrust = jax.lax.fori_loop(
+        0, 6, body, start
+    )  # each iteration reduces the error tenfold or more
     return alpha, jnp.clip(thrust / (frame.thrust * around.thrust_share), 0.0, 1.0)

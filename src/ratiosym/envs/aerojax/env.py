@@ -1,4 +1,4 @@
-"""AeroJAX: two teams of aircraft, one learned, one heuristic, fight in the air."""
+"""AeroJAX: air combat between a learned team and a heuristic one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -41,38 +41,41 @@ METRICS = (
 
 
 class Geometry(NamedTuple):
-    """Everything pairwise, computed once per step."""
+    """Pairwise geometry, computed once per step."""
 
     body: Axes  # [N]
-    across: Bearing  # [2, n, n]: either team's members to those of the other
-    among: Bearing  # [n, n]: our team's members to one another
+    across: Bearing  # [2, n, n]: from each team's members to the other team's
+    among: Bearing  # [n, n]: between members of our team
 
 
 @dataclass(frozen=True)
 class AeroJax:
-    """``size`` learned aircraft against as many heuristic ones, in three dimensions. N = 2 size.
+    """``size`` learned aircraft against as many heuristic ones in three dimensions. N = 2 size.
 
-    Observation ``[A, 15 + 11 (N - 1)]``. Oneself: the world's up in body axes (3), angle of attack
-    / 28 deg, sine and cosine of the flight-path angle, speed / 300 m/s, height / ceiling, the
-    arena's axis ahead and right / radius, health, type (0, 0.5, 1), lock progress (0 to 1), alive,
-    last throttle (0 to 1). Then a row for each other aircraft one knows of, nearest first, the rest
-    zeros: 1, team (1 ally, -1 opponent), position in body axes / view depth (3), unit velocity in
-    body axes (3), speed / 300, health, type. The dead see zeros. State ``[19 N + 3]``: for each
-    aircraft alive, team, position / (radius, radius, ceiling) (3), velocity / 300 (3), nose (3), up
-    (3), angle of attack / 28 deg, health, lock progress, share of the other team that aims at it,
-    type (zeros after the team for the dead); then time / limit, and the shares alive of both teams.
-    Action ``[A, 3]`` in [-1, 1], clipped: aileron (roll rate), elevator (rate of the angle of
-    attack), throttle. Reward, shared: 1/n for each opponent shot down, -0.5/n for each own death of
-    any cause, +1 at the end for having more aircraft alive than the opponents. End: one team is
-    dead or 500 decisions of 0.2 s have passed. Both are terminations: the win is judged there.
-    Metrics: ``won`` and ``lost`` (more or fewer alive than the opponents, at an end), ``kills`` by
-    weapons, own deaths by cause, the opponents' deaths by anything but weapons, ``length`` in
-    decisions.
+    - Observation ``[A, 15 + 11 (N - 1)]``: about itself, the world's up in body axes (3), angle of
+      attack / 28 deg, sine and cosine of the flight-path angle, speed / 300 m/s, height / ceiling,
+      the airspace's axis ahead and right / radius, health, type (0, 0.5, 1), lock progress (0 to
+      1), alive, last throttle (0 to 1). Then a row per known aircraft, nearest first, padded with
+      zeros: 1, team (1 ally, -1 opponent), position in body axes / view depth (3), unit velocity in
+      body axes (3), speed / 300, health, type. The dead observe zeros.
+    - State ``[19 N + 3]``: per aircraft alive, team, position / (radius, radius, ceiling) (3),
+      velocity / 300 (3), nose (3), up (3), angle of attack / 28 deg, health, lock progress,
+      fraction of the other team that has locked it, type (zeros after the team for the dead); then
+      time / limit, and the fraction alive of each team.
+    - Action ``[A, 3]`` in [-1, 1], clipped: aileron (roll rate), elevator (rate of the angle of
+      attack), throttle.
+    - Reward, shared: 1/n per opponent shot down, -0.5/n per own loss of any cause, and +1 at the
+      end for having more aircraft alive than the opponents.
+    - End: one team is dead, or 500 decisions of 0.2 s have passed. Both are terminations, as the
+      win is decided there.
+    - Metrics: ``won`` and ``lost`` (more or fewer alive than the opponents, at the end), ``kills``
+      by weapons, own losses by cause, the opponents' losses other than by weapons, ``length`` in
+      decisions.
     """
 
     size: int
     config: Config = PRESETS["default"]
-    allies: tuple[str, ...] = ()  # types; empty for fighters
+    allies: tuple[str, ...] = ()  # types; empty for fighters only
     opponents: tuple[str, ...] = ()
     name: str = ""
 
@@ -100,11 +103,11 @@ class AeroJax:
             metrics=METRICS,
             usual_length=max(
                 1, self.config.time_limit // 3
-            ),  # at random 240 of 500 in 2v2, 340 in 8v8; some end at once
+            ),  # 240 of 500 in 2v2 with random actions, 340 in 8v8; some end at once
         )
 
     def against(self, level: str) -> "AeroJax":
-        """The same task against opponents of one level: straight, L1, L2, L3 or L4."""
+        """Return the same task against opponents of one level: straight, L1, L2, L3 or L4."""
         if level not in LEVELS:
             raise InputError(f"Unknown level {level!r}. Choose from: {', '.join(LEVELS)}.")
         skill = LEVELS[level]
@@ -112,7 +115,7 @@ class AeroJax:
 
     @property
     def teams(self) -> dict[str, Team]:
-        """The opponents' script at its five levels, for our side."""
+        """The opponents' script at its five levels, playing our side."""
 
         def start(key: Key, state: State) -> Memory:
             return ()
@@ -163,18 +166,16 @@ class AeroJax:
     def draw(
         self, state: State, history: Sequence[State] = ()
     ) -> UInt8[np.ndarray, "height width 3"]:
-        """A picture from above and from the south; ``history``, the states before, gives the
-        trails.
-        """
+        """Draw the views from above and from the south, with trails from the previous states."""
         return render.draw(self, state, history)
 
     def acmi(self, states: Sequence[State]) -> str:
-        """An episode as a file that Tacview opens."""
+        """Export an episode for Tacview."""
         return render.acmi(self, states)
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The type of every aircraft, ours first."""
+        """Type of every aircraft, ours first."""
         fighters = ("fighter",) * self.size
         return (self.allies or fighters) + (self.opponents or fighters)
 
@@ -182,21 +183,21 @@ class AeroJax:
     def _num_draws(self) -> int:
         return (
             2 * self.size * self.size + 3 * self.size
-        )  # sight of everyone by every ally; the script's noise
+        )  # every ally's detection of everyone; the script's noise
 
     @property
     def _num_start_draws(self) -> int:
         return 3 + 11 * self.size
 
     def _frame(self, *which: slice) -> Any:
-        """The airframes of all aircraft, or of a part of them."""
+        """Return the airframes of all aircraft, or of some of them."""
         types = self.types[which[0]] if which else self.types
         return fleet([self.config.airframes[TYPES.index(kind)] for kind in types])
 
     def script(
         self, state: AeroState, noise: Array, skill: Array, is_ally: bool
     ) -> Float[Array, "n 3"]:
-        """What the heuristic pilots of one team do; ``noise`` is uniform in (-1, 1), [n, 3]."""
+        """Return the actions of one team's heuristic pilots; ``noise`` is uniform in (-1, 1)."""
         ours, theirs = slice(0, self.size), slice(self.size, 2 * self.size)
         own, foes = (ours, theirs) if is_ally else (theirs, ours)
         mine = jax.tree.map(lambda leaf: leaf[own], state.flight)
@@ -205,7 +206,7 @@ class AeroJax:
         return decide(self.config, self._frame(own), mine, yours, alive, skill, noise)
 
     def _move(self, state: AeroState, action: Float[Array, "N 3"]) -> AeroState:
-        """Fly the living; ground, edges and collisions take their toll."""
+        """Fly the living aircraft, and apply losses to ground, boundaries and collisions."""
         alive = state.is_alive
         controls = Controls(action[:, 0], action[:, 1], 0.5 * (action[:, 2] + 1))
         flown = fly(self.config, self._frame(), state.flight, controls)
@@ -226,7 +227,7 @@ class AeroJax:
         return Geometry(body, across, among)
 
     def _shoot(self, state: AeroState, geometry: Geometry) -> AeroState:
-        """Locks, damage and deaths of both teams at once, from one snapshot."""
+        """Update locks, damage and losses of both teams simultaneously."""
         alive = state.is_alive.reshape(2, -1)
         across = geometry.across
         in_range = in_cone(self.config.weapon, across) & alive[:, :, None] & alive[::-1][:, None, :]
@@ -285,19 +286,20 @@ class AeroJax:
         )
 
     def _start(self, draws: Float[Array, "draws"]) -> tuple[Flight, Float[Array, "n"]]:
-        """Head-on, or one team behind the other: two lines abreast, facing east or west, turned by
-        a random angle.
+        """Place the teams head-on or one behind the other.
+
+        Both are lines abreast facing east or west, rotated by a random angle.
         """
         n, config = self.size, self.config
         kind, yaw, side = draws[:3]
         each = draws[3:].reshape(11, n)
         is_neutral = kind < config.start_neutral
-        sign = jnp.where(side < 0.5, 1.0, -1.0)  # which team is in the west
+        sign = jnp.where(side < 0.5, 1.0, -1.0)  # which team starts in the west
         behind = _between(config.start_behind, each[0])
         gap = jnp.where(is_neutral, config.start_gap, behind)
         west = jnp.stack([-0.5 * gap, 0.5 * gap])
         x = sign * west
-        # In a chase both fly east: the team in the west is behind.
+        # In a chase both teams fly east, so the western one is behind.
         course = jnp.where(is_neutral, sign * jnp.array([[1.0], [-1.0]]), 1.0)
         y = jnp.broadcast_to(config.start_spacing * (jnp.arange(n) - 0.5 * (n - 1)), (2, n))
         height = jnp.broadcast_to(_between(config.start_height, each[1]), (2, n))
@@ -340,8 +342,9 @@ def _select(alive: Bool[Array, "N"], new: Array, old: Array) -> Array:
 
 
 def dogfight(size: int, level: str | None = None) -> AeroJax:
-    """The paper's Dogfight: fighters, in an arena that grows with the teams; against one level if
-    it is named.
+    """Make the paper's Dogfight with fighters only, optionally against opponents of one level.
+
+    The airspace grows with the size of the teams.
     """
     radius = {2: 8000.0, 4: 9000.0, 8: 10e3}[size]
     env = AeroJax(size, replace(PRESETS["default"], radius=radius))

@@ -1,5 +1,4 @@
-"""Matches between the heuristic pilots' levels: how strong each is, and whether either side has an
-edge.
+"""Matches between levels of the heuristic pilots, to measure their strength and symmetry.
 
 ``python -m ratiosym.envs.aerojax.ladder`` prints the ladder of every task.
 """
@@ -18,7 +17,7 @@ from ratiosym.envs.aerojax.env import METRICS, AeroJax, dogfight
 from ratiosym.envs.aerojax.opponents import LEVELS
 from ratiosym.types import Key
 
-RANDOM = -1.0  # the skill that stands for uniform random actions
+RANDOM = -1.0  # pseudo-skill of uniformly random actions
 ENTRANTS = {"random": RANDOM, **LEVELS}
 
 
@@ -33,10 +32,9 @@ class _Progress(NamedTuple):
 def play(
     env: AeroJax, keys: Key, ours: Float[Array, "E"], theirs: Float[Array, "E"]
 ) -> dict[str, Float[Array, "E"]]:
-    """One episode for each key, our team of one skill against theirs of another; the metrics at its
-    end.
+    """Play one episode per key, our team against theirs, and return the final metrics.
 
-    Skills are traced: one program plays all matches of a task.
+    Skills are traced, so one program plays all matches of a task.
     """
 
     def start(key: Key, skill: Array) -> Any:
@@ -72,9 +70,7 @@ def play(
 def matches(
     env: AeroJax, pairs: list[tuple[str, str]], num_episodes: int, seed: int = 0
 ) -> list[dict[str, np.ndarray]]:
-    """The metrics of every pair (our entrant, theirs), ``num_episodes`` each, all played at
-    once.
-    """
+    """Return the metrics of every pair (ours, theirs), all played in parallel."""
     ours, theirs = (np.repeat([ENTRANTS[pair[i]] for pair in pairs], num_episodes) for i in (0, 1))
     keys = jax.random.split(jax.random.key(seed), len(ours))
     played = play(env, keys, jnp.asarray(ours, jnp.float32), jnp.asarray(theirs, jnp.float32))
@@ -85,7 +81,7 @@ def matches(
 
 
 def interval(share: float, num: int) -> tuple[float, float]:
-    """Wilson's 95% confidence interval of a share."""
+    """Return Wilson's 95% confidence interval of a proportion."""
     z = 1.95996
     middle = (share + z * z / (2 * num)) / (1 + z * z / num)
     half = z / (1 + z * z / num) * sqrt(share * (1 - share) / num + z * z / (4 * num * num))
@@ -93,15 +89,13 @@ def interval(share: float, num: int) -> tuple[float, float]:
 
 
 def self_inflicted(metrics: dict[str, np.ndarray], size: int) -> float:
-    """The share of our aircraft lost to anything but weapons."""
+    """Return the fraction of our aircraft lost to anything but weapons."""
     causes = ("deaths_ground", "deaths_bounds", "deaths_collision")
     return float(sum(metrics[cause].mean() for cause in causes) / size)
 
 
 def table(env: AeroJax, num_episodes: int, seed: int = 0) -> str:
-    """Every entrant against L4, as Markdown: wins, losses, draws, weapon kills, self-inflicted
-    losses.
-    """
+    """Return a Markdown table of every entrant against L4."""
     lines = [
         f"| {env.spec.name}: team | wins against L4 (95% interval) | losses | draws | kills | "
         f"self-inflicted losses |",

@@ -1,4 +1,4 @@
-"""What the learned team and its critic see."""
+"""Observations of the learned team and its critic."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -14,27 +14,27 @@ NUM_EGO, NUM_ROW, NUM_GLOBAL = (
     15,
     11,
     19,
-)  # numbers about oneself, another, and (for the critic) an aircraft
+)  # features of oneself, of another aircraft, and of each aircraft for the critic
 _SPEED = 300.0  # m/s, the unit of speeds in observations
-_UNSEEN = 1e9  # m, sorts behind everything
+_UNSEEN = 1e9  # m, sorts last
 
 
 def ego(
     config: Config, state: AeroState, body: Axes, kinds: Float[Array, "N"]
 ) -> Float[Array, "n 15"]:
-    """What each ally knows of itself."""
+    """Return what each ally observes about itself."""
     n = state.skill.shape[0]
     nose, right, up = (axis[:n] for axis in body)
     velocity, position = Vec.of(state.flight.velocity[:n]), Vec.of(state.flight.position[:n])
     speed = norm(velocity)
     climb = velocity.z / jnp.maximum(speed, 1e-3)
     columns = [
-        *(nose.z, right.z, up.z),  # the world's up: roll and pitch without a seam
+        *(nose.z, right.z, up.z),  # the world's up: roll and pitch without discontinuities
         state.flight.alpha[:n] / config.most_alpha,
         *(climb, jnp.sqrt(jnp.maximum(1 - climb * climb, 0.0))),
         speed / _SPEED,
         position.z / config.ceiling,
-        -(position.x * nose.x + position.y * nose.y) / config.radius,  # the arena's axis: ahead,
+        -(position.x * nose.x + position.y * nose.y) / config.radius,  # the airspace's axis: ahead,
         -(position.x * right.x + position.y * right.y) / config.radius,  # to the right
         state.health[:n],
         kinds[:n],
@@ -53,7 +53,7 @@ def others(
     view_depth: float,
     kinds: Array,
 ) -> Float[Array, "n rows"]:
-    """A row for every other aircraft: the visible ones by distance, then zeros."""
+    """Return a row per other aircraft: visible ones by distance, then zeros."""
     n = visible.shape[0]
     own = Axes(*(axis[:n] for axis in body))
     velocity = Vec.of(state.flight.velocity)
@@ -73,12 +73,12 @@ def others(
         *about[1:],
     ]
     rows = jnp.where(visible[:, :, None], jnp.stack(columns, axis=-1), 0.0)
-    # A row's rank is how many come before it. Counting beats sorting for a few aircraft.
+    # A row's rank is the number of rows before it. For few aircraft, counting beats sorting.
     order = jnp.where(visible, bearing.distance, _UNSEEN)
     later, earlier = order[:, :, None], order[:, None, :]
     is_before = jnp.arange(2 * n)[None, :] < jnp.arange(2 * n)[:, None]
     rank = jnp.sum((earlier < later) | ((earlier == later) & is_before[None]), axis=-1)  # [n, N]
-    # The own row is never visible: N - 1 places hold all others.
+    # An aircraft never sees itself, so N - 1 places hold all others.
     has_rank = rank[:, None, :] == jnp.arange(2 * n - 1)[None, :, None]
     at_place = jnp.sum(
         jnp.where(has_rank, jnp.arange(2 * n)[None, None, :], 0), axis=-1
@@ -89,7 +89,7 @@ def others(
 def see(
     config: Config, state: AeroState, bearing: Bearing, draws: Float[Array, "n N"]
 ) -> Bool[Array, "n N"]:
-    """Which aircraft each ally knows of in this decision."""
+    """Return which aircraft each ally knows about in this decision."""
     n = draws.shape[0]
     alive = state.is_alive
     is_other = ~jnp.eye(n, 2 * n, dtype=bool)
@@ -101,7 +101,7 @@ def see(
 def critic(
     config: Config, state: AeroState, body: Axes, kinds: Float[Array, "N"]
 ) -> Float[Array, "S"]:
-    """Everything: 19 numbers per aircraft in fixed order, the time, the shares alive."""
+    """Return the full state: 19 numbers per aircraft, the time, and the fractions alive."""
     n = state.skill.shape[0]
     flight, alive = state.flight, state.is_alive
     position = flight.position / jnp.array([[config.radius, config.radius, config.ceiling]])
@@ -124,5 +124,5 @@ def critic(
 
 
 def kind_numbers(types: tuple[str, ...]) -> Float[Array, "N"]:
-    """Types as numbers from 0 to 1."""
+    """Encode types as numbers from 0 to 1."""
     return jnp.array([TYPES.index(kind) / (len(TYPES) - 1) for kind in types], jnp.float32)

@@ -1,9 +1,8 @@
-"""The heuristic pilots. They see the true state, remember nothing, and fly with the same limits as
-everyone.
+"""The heuristic pilots: memoryless, with access to the true state, and with the usual limits.
 
-A pilot wishes for a direction of flight: at its target, away from a collision, away from the
-arena's edge. A tracker turns the wish into aileron, elevator and throttle. What it may use depends
-on its skill, from 0 to 1.
+A pilot chooses a desired direction of flight: towards its target, away from a collision, away from
+the boundary. A tracker turns it into aileron, elevator and throttle. The abilities of a pilot
+depend on its skill, from 0 to 1.
 """
 
 from math import cos, radians
@@ -17,32 +16,32 @@ from ratiosym.envs.aerojax.dynamics import Air, Axes, Flight, air, alpha_for, ax
 from ratiosym.envs.aerojax.vectors import Vec, cross, dot, norm, unit, where
 
 LEVELS: dict[str, float] = {"straight": 0.0, "L1": 0.2, "L2": 0.5, "L3": 0.75, "L4": 1.0}
-_MOST_LIFT = 1.309  # 1, the largest lift coefficient of the attached flow
+_MOST_LIFT = 1.309  # 1, maximum lift coefficient of attached flow
 
 Each = Float[Array, "n"]
 
 
 class Pilot(NamedTuple):
-    """What a pilot knows of its own aircraft, [n]."""
+    """State of a pilot's own aircraft, [n]."""
 
     place: Vec
     velocity: Vec
     heading: Vec  # unit
     body: Axes
     speed: Each
-    load: Each  # g, the most it may pull: its skill's, or what the wing carries
+    load: Each  # g, maximum: limited by its skill or by what the wing can carry
 
 
 class Wish(NamedTuple):
-    """Where a pilot wants to go."""
+    """A pilot's desired direction of flight."""
 
     direction: Vec  # unit
     throttle: Each
-    urgency: Each  # 1/s, wanted turn rate for each radian of error
+    urgency: Each  # 1/s, desired turn rate per radian of error
 
 
 class Danger(NamedTuple):
-    """What a pilot is too close to, [n]."""
+    """Boundaries that a pilot is too close to, [n]."""
 
     ground: Bool[Array, "n"]
     ceiling: Bool[Array, "n"]
@@ -58,11 +57,11 @@ def decide(
     skill: Each,
     noise: Float[Array, "n 3"],
 ) -> Float[Array, "n 3"]:
-    """Actions of one team. ``alive`` is of (own, foes); ``noise`` is uniform in (-1, 1).
+    """Return one team's actions. ``alive`` is (own, foes); ``noise`` is uniform in (-1, 1).
 
-    Decision 47: whatever a pilot wants is bounded to what it can recover from, then protected from
-    ground, ceiling and wall; avoiding a collision comes after the wall, since two that turned away
-    from it side by side met.
+    A pilot's wish is limited to what it can recover from, then overridden near ground, ceiling and
+    wall. Collision avoidance comes after the wall, as two aircraft turning away from it side by
+    side used to collide, but never overrides ground or ceiling.
     """
     script = config.script
     velocity = Vec.of(own.velocity)
@@ -81,7 +80,7 @@ def decide(
     wish = _avoid(script, me, wish, (Vec.of(foes.position), Vec.of(foes.velocity)), alive, is_level)
     may_save = (skill >= script.energy_skill) & ~is_evading & is_level & ~danger.wall
     load = _thrifty(config, frame, me, around, carried, may_save)
-    # In danger everyone pulls harder than they dare to count on.
+    # In danger, pilots may pull harder than they plan with.
     hardest = jnp.minimum(jnp.minimum(script.panic * load, frame.most_g), carried)
     me = me._replace(load=jnp.where(is_level & ~danger.wall, load, hardest))
     return _track(config, frame, own, me, wish, around)
@@ -94,7 +93,7 @@ def _by_skill(pair: tuple[float, float], skill: Float[Array, "*b"]) -> Float[Arr
 def _fight(
     script: Script, me: Pilot, foes: Flight, alive: Bool[Array, "n"], skill: Each
 ) -> tuple[Wish, Bool[Array, "n"]]:
-    """Pursue the nearest foe that is in front; break into a foe that has me before its nose."""
+    """Pursue the nearest foe ahead; break into a foe that has us in front of its nose."""
     away = Vec.of(foes.position)[None, :] - me.place[:, None]
     distance = jnp.maximum(norm(away), 1.0)
     sight = away * (1 / distance)
@@ -133,8 +132,9 @@ def _pursue(
     may_lead: Bool[Array, "n"],
     breaks: Bool[Array, "n"],
 ) -> Wish:
-    """Ahead of a far target, at a near one, behind one that is being overshot; at its speed close
-    behind it.
+    """Aim ahead of a far target, at a near one, or behind one being overshot.
+
+    Close behind the target, match its speed.
     """
     closing = -dot(course - me.velocity, away) / distance
     is_behind = (
@@ -161,9 +161,7 @@ def _pick(chosen: Bool[Array, "n m"], vectors: Vec) -> Vec:
 
 
 def _calm(config: Config, me: Pilot, wish: Wish, skill: Each) -> Wish:
-    """No more speed and no steeper dive than the pilot can recover from, less so near ground, wall
-    and ceiling.
-    """
+    """Limit speed and dive angle to what can be recovered from, more so near the boundaries."""
     script = config.script
     room = jnp.clip((config.radius - _reach(me)) / script.room, 0.2, 1.0)
     below = jnp.clip((me.place.z - 500.0) / script.depth, 0.0, 1.0)
@@ -177,12 +175,12 @@ def _calm(config: Config, me: Pilot, wish: Wish, skill: Each) -> Wish:
 
 
 def _reach(me: Pilot) -> Each:
-    """Metres from the arena's axis."""
+    """Return the distance from the airspace's axis in metres."""
     return jnp.maximum(jnp.sqrt(me.place.x * me.place.x + me.place.y * me.place.y), 1.0)
 
 
 def _danger(config: Config, me: Pilot) -> Danger:
-    """Where a turn at the allowed load, begun now, would only just suffice."""
+    """Return where a turn at the allowed load, started now, would only just suffice."""
     script = config.script
     load = jnp.maximum(script.reserve * me.load, 1.3)
     radius = me.speed * me.speed / GRAVITY  # of a turn at 1 g
@@ -202,7 +200,7 @@ def _danger(config: Config, me: Pilot) -> Danger:
     reach = _reach(me)
     out = (me.heading.x * me.place.x + me.heading.y * me.place.y) / reach
     sweep = radius / jnp.sqrt(load * load - 1) * (1 - jnp.sqrt(jnp.maximum(1 - out * out, 0.0)))
-    # A dive is left first, and that takes room too.
+    # A dive must be recovered first, which takes room, too.
     way = script.wall_reaction * me.speed - pull_up * jnp.minimum(climb, 0.0)
     wall = (out > -0.1) & (
         reach > config.radius - (script.wall + 1.2 * sweep + jnp.maximum(out, 0.0) * way)
@@ -211,15 +209,15 @@ def _danger(config: Config, me: Pilot) -> Danger:
 
 
 def _protect(script: Script, me: Pilot, wish: Wish, danger: Danger) -> Wish:
-    """Away from ground, ceiling and wall."""
+    """Turn away from ground, ceiling and wall."""
     zero = jnp.zeros_like(me.speed)
     reach = _reach(me)
     outward = Vec(me.place.x / reach, me.place.y / reach, zero)
     along = me.heading - outward * dot(me.heading, outward)
     inward = unit(Vec(along.x, along.y, zero) - outward * 0.7, 1e-3)
     direction = where(danger.wall, inward, wish.direction)
-    # Out of a steep dive straight up, with next to no turn, which would cost load; else up and
-    # inwards at once.
+    # Leave a steep dive straight up, nearly without turning, which would cost load; otherwise pull
+    # up and inwards at once.
     ahead = Vec(me.heading.x, me.heading.y, zero) - outward * jnp.where(danger.wall, 0.3, 0.0)
     level = where(danger.wall & (me.heading.z >= -script.shallow), inward, unit(ahead, 1e-3))
     direction = where(danger.ground, unit(Vec(level.x, level.y, zero + 0.4)), direction)
@@ -239,9 +237,7 @@ def _avoid(
     alive: tuple[Bool[Array, "n"], Bool[Array, "n"]],
     may_avoid: Bool[Array, "n"],
 ) -> Wish:
-    """Turn away from whoever would come too close within the next seconds, friend or foe (places,
-    velocities).
-    """
+    """Turn away from any aircraft, friend or foe, that would come too close within seconds."""
     n = me.speed.shape[0]
     away = _join(me.place, foes[0])[None, :] - me.place[:, None]
     drift = _join(me.velocity, foes[1])[None, :] - me.velocity[:, None]
@@ -251,7 +247,7 @@ def _avoid(
     is_close = (miss < _by_skill(script.avoid_miss, when)) & (norm(away) < script.avoid_range)
     is_close = is_close & jnp.concatenate(alive)[None, :] & ~jnp.eye(n, 2 * n, dtype=bool)
     weight = jnp.where(is_close, 1.0 / (0.3 + when), 0.0)
-    # Away from where the other will be. Straight at each other both turn right.
+    # Turn away from where the other will be. If flying straight at each other, both turn right.
     right = me.body.right[:, None]
     escape = (closest * (-1.0 / jnp.maximum(miss, 1.0)) + right * jnp.exp(-miss / 30.0)) * weight
     total = Vec(*(jnp.sum(part, axis=1) for part in (escape.x, escape.y, escape.z)))
@@ -277,9 +273,7 @@ def _thrifty(
     carried: Each,
     may_save: Bool[Array, "n"],
 ) -> Each:
-    """The load; well below the corner speed no more than thrust sustains, where a pilot may save
-    energy.
-    """
+    """Limit the load to what thrust sustains well below corner speed, for energy-saving pilots."""
     corner = jnp.sqrt(frame.most_g / jnp.maximum(carried, 0.1)) * me.speed
     full = frame.thrust * around.thrust_share / jnp.maximum(around.pressure * frame.wing_area, 1.0)
     sustained = (
@@ -292,22 +286,19 @@ def _thrifty(
 def _track(
     config: Config, frame: Airframe, own: Flight, me: Pilot, wish: Wish, around: Air
 ) -> Float[Array, "n 3"]:
-    """Bank the lift vector into the wanted acceleration (gravity's share included) and pull that
-    much.
-    """
+    """Bank the lift vector into the desired acceleration, including gravity, and pull as much."""
     vh, lh = me.heading, Vec.of(own.lift)
     ahead = dot(vh, wish.direction)
     aside = wish.direction - vh * ahead
     length = jnp.maximum(norm(aside), 1e-4)
     error = jnp.arctan2(length, ahead)
-    # m/s², across the path. What gravity takes is left of the load, so that a hard turn does not
-    # sink.
+    # m/s², across the path. Gravity's part of the load is reserved, so that hard turns do not sink.
     most = GRAVITY * jnp.sqrt(jnp.maximum(me.load * me.load - 1, 0.04))
     turn = aside * (jnp.minimum(me.speed * wish.urgency * error, most) / length)
     wanted = turn + Vec(-vh.x * vh.z, -vh.y * vh.z, 1 - vh.z * vh.z) * GRAVITY
     upward = dot(wanted, lh)
     bank = jnp.arctan2(dot(wanted, cross(vh, lh)), upward)
-    # Off the wanted plane a pull would lead astray: no more than its part in that plane.
+    # Outside the desired plane, pull no more than the component within that plane.
     size = jnp.maximum(norm(wanted), 1e-3)
     pull = jnp.minimum(size, me.load * GRAVITY) * jnp.maximum(upward / size, 0.0)
     thrust = wish.throttle * frame.thrust * around.thrust_share

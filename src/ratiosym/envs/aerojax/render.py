@@ -1,4 +1,4 @@
-"""Pictures of an engagement, and its export to Tacview. NumPy and Pillow alone."""
+"""Pictures of an engagement and its export to Tacview, with NumPy and Pillow only."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -19,12 +19,12 @@ _WIDTH, _TOP, _SIDE = (
     560,
     560,
     240,
-)  # pixels: width, heights of the views from above and from the south
+)  # pixels: width, and heights of the views from above and from the south
 _ROSTER = 180  # width of the list of aircraft
 _INK, _PAPER, _LINE, _DEAD = (40, 44, 52), (250, 250, 247), (205, 208, 212), (170, 170, 170)
-_TEAMS = ((0, 90, 170), (205, 75, 0))  # ours, theirs: apart for colour-blind eyes too
+_TEAMS = ((0, 90, 170), (205, 75, 0))  # ours and theirs, distinguishable for colour-blind readers
 _TRAIL = 40  # earlier states shown
-_GLYPH = 350.0  # m, half the drawn length of an aircraft: far larger than life
+_GLYPH = 350.0  # m, half the drawn length of an aircraft, far larger than to scale
 _FATES = {
     ALIVE: "",
     SHOT: "shot down",
@@ -38,7 +38,7 @@ Points = Float[np.ndarray, "points 3"]
 
 @runtime_checkable
 class Scene(Protocol):
-    """What a picture needs of an environment."""
+    """Attributes of an environment that a picture needs."""
 
     @property
     def config(self) -> Config:
@@ -46,16 +46,16 @@ class Scene(Protocol):
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The type of every aircraft."""
+        """Type of every aircraft."""
 
 
 class _View(NamedTuple):
-    """One projection: which world axes run right and up, and where they land."""
+    """A projection: the world axes that point right and up, and their mapping to pixels."""
 
     across: int
     up: int
     origin: tuple[float, float]  # pixel of the world's origin
-    scale: float  # pixels a metre
+    scale: float  # pixels per metre
 
     def pixels(self, points: Points) -> list[tuple[float, float]]:
         x = self.origin[0] + self.scale * points[:, self.across]
@@ -66,9 +66,7 @@ class _View(NamedTuple):
 def draw(
     env: Scene, state: AeroState, history: Sequence[AeroState] = ()
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """The view from above, the view from the south below it, and a list of all aircraft beside
-    them.
-    """
+    """Draw the view from above, below it the view from the south, and beside them a roster."""
     config, state = env.config, jax.tree.map(np.asarray, state)
     margin = 12
     scale = (_WIDTH - 2 * margin) / (2 * config.radius)
@@ -90,7 +88,7 @@ def draw(
 
 
 def _body(state: AeroState) -> tuple[Points, Points, Points]:
-    """Nose, right and up of every aircraft."""
+    """Return the nose, right and up vectors of every aircraft."""
     nose, right, up = (np.asarray(axis.array()) for axis in axes(state.flight))
     return nose, right, up
 
@@ -115,10 +113,8 @@ def _draw_arena(image: Image.Image, config: Config, view: _View) -> None:
 
 
 def _draw_cones(image: Image.Image, config: Config, view: _View, state: AeroState) -> None:
-    """Where each living aircraft sees (pale) and shoots (stronger), as the shadows of both
-    cones.
-    """
-    pen = ImageDraw.Draw(image, "RGBA")  # blends
+    """Draw projections of the view cones (pale) and weapon cones (stronger) of the living."""
+    pen = ImageDraw.Draw(image, "RGBA")  # for alpha blending
     frames = _body(state)
     for cone, opacity in ((config.view, 10), (config.weapon, 90)):
         for index in np.flatnonzero(state.fate == ALIVE):
@@ -130,7 +126,7 @@ def _draw_cones(image: Image.Image, config: Config, view: _View, state: AeroStat
 
 
 def _rim(cone: Cone, nose: Points, right: Points, up: Points) -> Points:
-    """Points on the edge and on the far cap of a cone."""
+    """Return points on the edge and on the far cap of a cone."""
     turn = np.linspace(0, 2 * np.pi, 24, endpoint=False)[:, None]
     points = []
     for share in (1.0, 0.6, 0.25):
@@ -142,7 +138,7 @@ def _rim(cone: Cone, nose: Points, right: Points, up: Points) -> Points:
 
 
 def _hull(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The convex hull, by Andrew's monotone chain."""
+    """Compute the convex hull by Andrew's monotone chain."""
     ordered = sorted(set(points))
 
     def chain(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -171,7 +167,7 @@ def _draw_trails(image: Image.Image, view: _View, states: Sequence[AeroState]) -
 
 
 def _draw_locks(image: Image.Image, view: _View, state: AeroState) -> None:
-    """A line from each shooter to its target, thicker once it does harm."""
+    """Draw a line from each shooter to its target, thicker once it does damage."""
     pen = ImageDraw.Draw(image)
     n = len(state.skill)
     for team in (0, 1):
@@ -187,9 +183,7 @@ def _draw_locks(image: Image.Image, view: _View, state: AeroState) -> None:
 
 
 def _draw_aircraft(image: Image.Image, view: _View, state: AeroState) -> None:
-    """Each as an arrowhead in perspective: from above and level a full delta, on a wing's edge a
-    line.
-    """
+    """Draw each aircraft as a projected arrowhead: a full delta from above, a line edge-on."""
     pen = ImageDraw.Draw(image)
     nose, right, up = _body(state)
     for index, place in enumerate(state.flight.position):
@@ -211,7 +205,7 @@ def _draw_aircraft(image: Image.Image, view: _View, state: AeroState) -> None:
 def _bar(
     pen: Any, x: float, y: float, width: int, share: float, colour: tuple[int, int, int]
 ) -> None:
-    """Health, above the point."""
+    """Draw a health bar above the point."""
     left, high = x - width / 2, y - 18
     pen.rectangle([left, high, left + width, high + 3], outline=_LINE, fill=_PAPER)
     if share > 0:
@@ -240,13 +234,13 @@ def _draw_roster(image: Image.Image, types: Sequence[str], state: AeroState) -> 
         )
 
 
-_METRES_PER_DEGREE = 111_320.0  # of latitude, and of longitude at the equator, where the arena lies
+_METRES_PER_DEGREE = (
+    111_320.0  # of latitude, and of longitude at the equator, where the map is centred
+)
 
 
 def acmi(env: Scene, states: Sequence[AeroState]) -> str:
-    """An episode in Tacview's text format (ACMI 2.2): positions, attitudes, health, locks and
-    losses.
-    """
+    """Export an episode in Tacview's text format (ACMI 2.2)."""
     lines = [
         "FileType=text/acmi/tacview",
         "FileVersion=2.2",
@@ -274,7 +268,7 @@ def acmi(env: Scene, states: Sequence[AeroState]) -> str:
 
 
 def _attitudes(states: Sequence[AeroState]) -> Float[np.ndarray, "T N 3"]:
-    """Roll, pitch and yaw of everybody in degrees; yaw from north to the right."""
+    """Return roll, pitch and yaw of all aircraft in degrees; yaw is clockwise from north."""
     flights = jax.tree.map(
         lambda *leaves: np.stack(leaves), *(state.flight for state in states)
     )  # [T, N, ...]
@@ -290,9 +284,7 @@ def _acmi_object(
     index: int,
     with_name: bool,
 ) -> str:
-    """One aircraft's line: longitude, latitude, height, roll, pitch, yaw, then the flat coordinates
-    and heading.
-    """
+    """Format an aircraft: longitude, latitude, height, roll, pitch, yaw, x, y and heading."""
     n = len(state.skill)
     x, y, z = (float(c) for c in state.flight.position[index])
     roll, pitch, yaw = map(float, attitude)

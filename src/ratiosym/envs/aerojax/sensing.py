@@ -1,4 +1,4 @@
-"""Who is where in whose eyes: pairwise geometry, cones, detection, sharing."""
+"""Sensing: pairwise geometry, cones, detection and sharing."""
 
 from math import radians, tan
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from ratiosym.envs.aerojax.vectors import Vec, dot, norm
 
 
 class Bearing(NamedTuple):
-    """Where targets are in the body axes of watchers."""
+    """Positions of targets in the body axes of watchers."""
 
     forward: Float[Array, "*b watchers targets"]  # m
     right: Float[Array, "*b watchers targets"]
@@ -21,22 +21,20 @@ class Bearing(NamedTuple):
 
 
 def bearings(body: Axes, here: Vec, there: Vec) -> Bearing:
-    """From each watcher (its axes and position) to each target."""
+    """Return the bearing from each watcher (axes and position) to each target."""
     away = there[..., None, :] - here[..., :, None]
     forward, right, up = in_body(body, away)
     return Bearing(forward, right, up, norm(away))
 
 
 def in_body(body: Axes, world: Vec) -> tuple[Array, Array, Array]:
-    """A world vector for each watcher and target, in the watcher's body axes."""
+    """Transform world vectors per watcher and target to the watchers' body axes."""
     forward, right, up = (dot(axis[..., :, None], world) for axis in body)
     return forward, right, up
 
 
 def in_cone(cone: Cone, bearing: Bearing) -> Bool[Array, "*b watchers targets"]:
-    """Inside iff ahead, within the ellipse (right / f tan(w/2))² + (up / f tan(h/2))² <= 1, and not
-    too far.
-    """
+    """Whether targets are ahead, in range, and (right / f tan(w/2))² + (up / f tan(h/2))² <= 1."""
     forward, right, up, distance = bearing
     aside = right / tan(radians(cone.width / 2))
     above = up / tan(radians(cone.height / 2))
@@ -45,7 +43,7 @@ def in_cone(cone: Cone, bearing: Bearing) -> Bool[Array, "*b watchers targets"]:
 
 
 def detection_probability(config: Config, bearing: Bearing) -> Float[Array, "*b watchers targets"]:
-    """1 - (d/D)² inside the view cone, 1 inside the weapon's cone, 0 elsewhere."""
+    """Return 1 - (d/D)² inside the view cone, 1 inside the weapon cone, 0 elsewhere."""
     share = bearing.distance / config.view.depth
     seen = jnp.where(in_cone(config.view, bearing), 1 - share * share, 0.0)
     return jnp.where(in_cone(config.weapon, bearing), 1.0, seen)
@@ -57,10 +55,10 @@ def share_sight(
     between: Float[Array, "allies allies"],
     alive: Bool[Array, "allies"],
 ) -> Bool[Array, "allies all"]:
-    """What each ally knows of: its own detections, living allies in radio range, and theirs. One
-    hop.
+    """Return what each ally knows: its own detections, living allies in radio range, and theirs.
 
-    ``seen`` is what each detected itself, allies first; ``between`` the distances among allies.
+    Information travels one hop. ``seen`` holds each ally's own detections, allies first;
+    ``between`` the distances between allies.
     """
     linked = (between <= config.radio_range) & alive[:, None] & alive[None, :]
     told = jnp.any(linked[:, :, None] & seen[None, :, :], axis=1)  # [i, k] & [k, j] over k

@@ -1,4 +1,4 @@
-"""The state of an engagement. Our team's aircraft come first, then the opponents'."""
+"""State of an engagement, with our aircraft first, then the opponents'."""
 
 from typing import NamedTuple
 
@@ -13,12 +13,12 @@ class AeroState(NamedTuple):
 
     flight: Flight  # [N]; the dead stay where they died
     health: Float[Array, "N"]  # 1 to 0
-    fate: Int[Array, "N"]  # ALIVE, or why it is out
+    fate: Int[Array, "N"]  # ALIVE, or the cause of its loss
     locks: Locks  # [2, n]
     skill: Float[Array, "n"]  # of the opponents
     time: Int[Array, ""]  # decisions taken
 
     @property
     def is_alive(self) -> Bool[Array, "N"]:
-        """Who still flies."""
+        """Which aircraft are still flying."""
         return self.fate == ALIVE

@@ -1,6 +1,4 @@
-"""Vectors in space as three arrays. Apart, the components fuse into long loops over aircraft or
-pairs of them.
-"""
+"""3D vectors as three separate arrays, which XLA fuses into long loops over aircraft or pairs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +11,7 @@ from jaxtyping import Array, Float
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Vec:
-    """x east, y north, z up, of any common shape."""
+    """Components x (east), y (north) and z (up), of any common shape."""
 
     x: Float[Array, "*b"]
     y: Float[Array, "*b"]
@@ -21,11 +19,11 @@ class Vec:
 
     @classmethod
     def of(cls, array: Float[Array, "*b 3"]) -> "Vec":
-        """The components of an array's last axis."""
+        """Split an array's last axis into components."""
         return cls(array[..., 0], array[..., 1], array[..., 2])
 
     def array(self) -> Float[Array, "*b 3"]:
-        """Stacked along a new last axis."""
+        """Stack the components along a new last axis."""
         return jnp.stack([self.x, self.y, self.z], axis=-1)
 
     def __add__(self, other: "Vec") -> "Vec":
@@ -60,10 +58,10 @@ def norm(a: Vec) -> Float[Array, "*b"]:
 
 
 def unit(a: Vec, least: float = 1e-6) -> Vec:
-    """a / |a|; shorter than ``least``, it stays that much too short."""
+    """Return a / |a|, or a / ``least`` if a is shorter than that."""
     return a * (1.0 / jnp.maximum(norm(a), least))
 
 
 def where(condition: Array, a: Vec, b: Vec) -> Vec:
-    """a where the condition holds, else b."""
+    """Return a where the condition holds, else b."""
     return Vec(*(jnp.where(condition, p, q) for p, q in ((a.x, b.x), (a.y, b.y), (a.z, b.z))))

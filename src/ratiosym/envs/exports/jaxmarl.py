@@ -1,4 +1,4 @@
-"""Our environments as JaxMARL knows environments."""
+"""Our environments as JaxMARL environments."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,9 +20,7 @@ ByAgent = dict[str, Array]
 
 
 class JaxMarlState(NamedTuple):
-    """An environment's state, and all that JaxMARL asks of a state later: its observation, its
-    step, its end.
-    """
+    """An environment's state, with what JaxMARL reads from a state: observation, step, done."""
 
     env_state: State
     observation: Observation
@@ -31,14 +29,16 @@ class JaxMarlState(NamedTuple):
 
 
 class JaxMarlEnv(MultiAgentEnv):  # type: ignore[misc]
-    """A JaxMARL environment over one of ours: ``JaxMarlEnv("paxmen-4a")``.
+    """One of our environments as a JaxMARL environment: ``JaxMarlEnv("paxmen-4a")``.
 
-    Observation: a dict with ``[F]`` for each agent, and ``world_state`` ``[S]`` for a centralised
-    critic, as in SMAX; it is in no observation space. Action: a dict with one of ``n``, or
-    ``[size]`` numbers in [-1, 1], for each agent; ``get_avail_actions`` has the masks, of width 0
-    for numbers. Reward: a dict, per agent. End: ``dones["__all__"]``; an agent is done with the
-    episode, or once it no longer acts. ``step`` starts the next episode, as everywhere in JaxMARL;
-    ``step_env`` does not. Info (Decision 40): the metrics and ``truncated``, each ``[A]``.
+    - Observation: a dict with ``[F]`` per agent, and ``world_state`` ``[S]`` for a centralised
+      critic, as in SMAX; it has no observation space.
+    - Action: a dict with an integer, or ``[size]`` numbers in [-1, 1], per agent.
+      ``get_avail_actions`` returns the masks, of width 0 for continuous actions.
+    - Reward: a dict, per agent.
+    - End: ``dones["__all__"]``. An agent is done at the end of the episode, or once it no longer
+      acts. ``step`` starts the next episode, as everywhere in JaxMARL; ``step_env`` does not.
+    - Info: the metrics and ``truncated``, which ``dones`` cannot express, each ``[A]``.
     """
 
     def __init__(self, env: str | Env) -> None:
@@ -66,7 +66,7 @@ class JaxMarlEnv(MultiAgentEnv):  # type: ignore[misc]
     def step_env(
         self, key: Key, state: JaxMarlState, actions: ByAgent
     ) -> tuple[ByAgent, JaxMarlState, ByAgent, ByAgent, ByAgent]:
-        """Take one step; never starts an episode."""
+        """Take one step without starting a new episode."""
         env_state, step = self.env.step(key, state.env_state, self._joint(actions))
         is_over = step.terminated | step.truncated
         state = JaxMarlState(env_state, step.observation, state.step + 1, is_over)
@@ -74,27 +74,27 @@ class JaxMarlEnv(MultiAgentEnv):  # type: ignore[misc]
         return self.get_obs(state), state, self._by_agent(step.reward), dones, self._info(step)
 
     def get_obs(self, state: JaxMarlState) -> ByAgent:
-        """What each agent sees, and the critic."""
+        """Return the agents' observations and the critic's."""
         return self._by_agent(state.observation.local) | {
             "world_state": self.get_world_state(state)
         }
 
     def get_world_state(self, state: JaxMarlState) -> Array:
-        """What a centralised critic sees, ``[S]``."""
+        """Return the input of a centralised critic, ``[S]``."""
         return state.observation.state
 
     def get_avail_actions(self, state: JaxMarlState) -> ByAgent:
-        """Which actions are open to each agent, ``[n]``."""
+        """Return each agent's action mask, ``[n]``."""
         return self._by_agent(state.observation.legal)
 
     @property
     def name(self) -> str:
-        """The task's name."""
+        """Name of the task."""
         return self.env.spec.name
 
     @property
     def agent_classes(self) -> dict[str, list[str]]:
-        """One class: the agents are all alike."""
+        """A single class, as all agents are alike."""
         return {"agents": self.agents}
 
     def _joint(self, actions: ByAgent) -> Action:
@@ -105,8 +105,7 @@ class JaxMarlEnv(MultiAgentEnv):  # type: ignore[misc]
         return {agent: values[index] for index, agent in enumerate(self.agents)}
 
     def _info(self, step: Step) -> ByAgent:
-        # Decision 40: a number for each agent, since JaxMARL's training scripts reshape every info
-        # to the agents.
+        # Repeat numbers per agent, as JaxMARL's training scripts reshape every info to [A].
         facts = step.metrics | {"truncated": step.truncated}
         return {name: jnp.full(self.num_agents, fact) for name, fact in facts.items()}
 

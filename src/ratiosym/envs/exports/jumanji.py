@@ -1,6 +1,4 @@
-"""Our environments as Jumanji knows environments. Importing this module registers them: see
-``IDS``.
-"""
+"""Our environments as Jumanji environments. Importing this module registers the ``IDS``."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -22,7 +20,7 @@ import jumanji  # noqa: E402
 from jumanji import specs  # noqa: E402
 from jumanji.types import StepType, TimeStep, restart  # noqa: E402
 
-OWN_SUITES = ("paxmen", "aerojax")  # the others are Jumanji's and JaxMARL's already
+OWN_SUITES = ("paxmen", "aerojax")  # the others come from Jumanji and JaxMARL
 IDS = {  # for jumanji.make: PaxMen-4a-v0
     f"{task.suite.title}-{task.name.removeprefix(task.suite.name + '-')}-v0": task.name
     for task in (TASKS | VARIANTS).values()
@@ -33,7 +31,10 @@ Picture = UInt8[np.ndarray, "H W 3"]
 
 
 class JumanjiObservation(NamedTuple):
-    """What Jumanji's multi-agent environments show, and the critic's view (Decision 41)."""
+    """Fields of Jumanji's multi-agent environments, and the critic's ``global_state``.
+
+    The latter is not in the extras, which after an automatic reset are still the last episode's.
+    """
 
     agents_view: Float[Array, "A F"]
     action_mask: Bool[Array, "A actions"]  # width 0 for continuous actions
@@ -42,7 +43,7 @@ class JumanjiObservation(NamedTuple):
 
 
 class JumanjiState(NamedTuple):
-    """An environment's state and the key that the next step draws from."""
+    """An environment's state, and the key of the next step."""
 
     key: Key
     env_state: State
@@ -50,12 +51,16 @@ class JumanjiState(NamedTuple):
 
 
 class JumanjiEnv(jumanji.Environment):  # type: ignore[misc]
-    """A Jumanji environment over one of ours: ``jumanji.make("PaxMen-4a-v0")`` or
-    ``JumanjiEnv("paxmen-4a")``.
+    """One of our environments as a Jumanji environment.
 
-    Observation: ``JumanjiObservation``. Action: int32 ``[A]``, or float32 ``[A, size]`` in [-1, 1].
-    Reward and discount: ``[A]``. End: the discount is 0 for all where the task ended, 1 where only
-    the clock did (Decision 41). Extras: the metrics, 0 at the start.
+    Create it with ``jumanji.make("PaxMen-4a-v0")`` or ``JumanjiEnv("paxmen-4a")``.
+
+    - Observation: ``JumanjiObservation``.
+    - Action: int32 ``[A]``, or float32 ``[A, size]`` in [-1, 1].
+    - Reward and discount: ``[A]``.
+    - End: the discount is 0 for all agents if the task ended, and 1 at the time limit. Agents that
+      no longer act have the team's discount, as the team's reward still reaches them.
+    - Extras: the metrics, 0 at the start.
     """
 
     def __init__(self, env: str | Env) -> None:
@@ -93,7 +98,7 @@ class JumanjiEnv(jumanji.Environment):  # type: ignore[misc]
 
     @cached_property
     def observation_spec(self) -> specs.Spec:
-        """The shapes and ranges of ``JumanjiObservation``."""
+        """Return the shapes and ranges of ``JumanjiObservation``."""
         spec = self.env.spec
         return specs.Spec(
             JumanjiObservation,
@@ -116,7 +121,7 @@ class JumanjiEnv(jumanji.Environment):  # type: ignore[misc]
 
     @cached_property
     def action_spec(self) -> specs.BoundedArray:
-        """One action for each agent."""
+        """Return the spec of one action per agent."""
         action = self.env.spec.action
         if isinstance(action, Discrete):
             return specs.MultiDiscreteArray(
@@ -128,29 +133,30 @@ class JumanjiEnv(jumanji.Environment):  # type: ignore[misc]
 
     @cached_property
     def reward_spec(self) -> specs.Array:
-        """One reward for each agent."""
+        """Return the spec of one reward per agent."""
         return specs.Array((self.num_agents,), jnp.float32, "reward")
 
     @cached_property
     def discount_spec(self) -> specs.BoundedArray:
-        """One discount for each agent."""
+        """Return the spec of one discount per agent."""
         return specs.BoundedArray(
             (self.num_agents,), jnp.float32, minimum=0.0, maximum=1.0, name="discount"
         )
 
     def render(self, state: JumanjiState) -> Picture:
-        """A picture of the state, if the environment can draw."""
+        """Draw a state, if the environment has ``draw``."""
         if not hasattr(self.env, "draw"):
             raise NotImplementedError(
-                f"{self.env.spec.name!r} has no pictures: it has no method 'draw'."
+                f"{self.env.spec.name!r} cannot be rendered: it has no method 'draw'."
             )
         return np.asarray(self.env.draw(state.env_state))
 
     def animate(
         self, states: Sequence[JumanjiState], interval: int = 200, save_path: str | None = None
     ) -> list[Picture]:
-        """The pictures of an episode; with ``save_path``, also a GIF of them, ``interval``
-        milliseconds each.
+        """Draw the states of an episode; with ``save_path``, also save them as a GIF.
+
+        Each frame is shown for ``interval`` milliseconds.
         """
         pictures = [self.render(state) for state in states]
         if save_path is not None:
@@ -164,7 +170,5 @@ def _seen(observation: Observation, step_count: Int[Array, ""]) -> JumanjiObserv
 
 
 for _id, _task in IDS.items():
-    if (
-        _id not in jumanji.registered_environments()
-    ):  # a second import of this module, by a notebook's reload
+    if _id not in jumanji.registered_environments():  # this module may be reloaded in a notebook
         jumanji.register(id=_id, entry_point=f"{__name__}:JumanjiEnv", kwargs={"env": _task})

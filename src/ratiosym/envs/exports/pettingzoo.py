@@ -1,4 +1,4 @@
-"""Our environments as PettingZoo knows environments: NumPy outside, compiled inside."""
+"""Our environments as PettingZoo environments: NumPy outside, compiled inside."""
 
 import secrets
 from functools import partial
@@ -22,22 +22,27 @@ ByAgent = dict[str, Any]
 
 
 class _Moment(NamedTuple):
-    """Where an episode stands."""
+    """Snapshot of an episode."""
 
-    key: Key  # for what comes next
+    key: Key  # for the next step
     state: State
     observation: Observation
 
 
 class PettingZooEnv(pettingzoo.ParallelEnv):  # type: ignore[misc]
-    """A PettingZoo environment over one of ours: ``parallel_env("paxmen-4a")``.
+    """One of our environments as a PettingZoo environment: ``parallel_env("paxmen-4a")``.
 
-    Observation: float32 ``[F]`` for each agent; ``state()`` is float32 ``[S]``, for a centralised
-    critic. Action: one of ``n``, or ``[size]`` numbers in [-1, 1]; ``infos[agent]["action_mask"]``
-    (int8 ``[n]``, Decision 42) says which of the ``n`` are open. Reward: per agent. End:
-    ``terminations`` where the task ended, or that agent no longer acts; ``truncations`` where the
-    clock ended it. An agent that is done leaves ``agents``. Infos: the mask and, after a step, the
-    metrics. ``render_mode="rgb_array"`` if the environment can draw.
+    - Observation: float32 ``[F]`` per agent; ``state()`` returns float32 ``[S]`` for a centralised
+      critic.
+    - Action: an integer below ``n``, or ``[size]`` numbers in [-1, 1].
+      ``infos[agent]["action_mask"]`` (int8 ``[n]``) is the mask of legal actions; it is in the
+      infos so that observations stay plain boxes.
+    - Reward: per agent.
+    - End: ``terminations`` if the task ended or the agent no longer acts, ``truncations`` at the
+      time limit. An agent that is done leaves ``agents``.
+    - Infos: the mask and, after a step, the metrics.
+
+    ``render_mode="rgb_array"`` is available if the environment has ``draw``.
     """
 
     def __init__(self, env: str | Env, render_mode: str | None = None) -> None:
@@ -57,7 +62,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):  # type: ignore[misc]
         self.render_mode = render_mode
         self.possible_agents = agent_names(self.env)
         self.agents: list[str] = []
-        # A space for each agent: each has a random generator of its own.
+        # One space per agent, as each has its own random generator.
         self.observation_spaces = {
             agent: _box(spec.observation_size) for agent in self.possible_agents
         }
@@ -69,7 +74,7 @@ class PettingZooEnv(pettingzoo.ParallelEnv):  # type: ignore[misc]
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[ByAgent, ByAgent]:
-        """Start an episode. Without a seed, go on from the last one; without any, from chance."""
+        """Start an episode. Without a seed, continue the last random stream, or seed randomly."""
         del options  # there are none
         if seed is not None:
             key = jax.random.key(seed)
@@ -81,13 +86,12 @@ class PettingZooEnv(pettingzoo.ParallelEnv):  # type: ignore[misc]
         return self._observations(observation), self._infos(observation, {})
 
     def step(self, actions: ByAgent) -> tuple[ByAgent, ByAgent, ByAgent, ByAgent, ByAgent]:
-        """Take one step with an action for each of ``agents``: observations, rewards, ends, ends,
-        infos.
+        """Take one step with an action for each of ``agents``.
+
+        Returns observations, rewards, terminations, truncations and infos.
         """
         if not self.agents:
-            raise InputError(
-                f"{self.env.spec.name!r}: no episode is under way. Call reset() first."
-            )
+            raise InputError(f"{self.env.spec.name!r}: no episode is running. Call reset() first.")
         moment = self._now()
         self._moment, result = _advance(self.env, moment, self._joint(moment, actions))
         step: Step = jax.device_get(result)
@@ -105,37 +109,35 @@ class PettingZooEnv(pettingzoo.ParallelEnv):  # type: ignore[misc]
         return observations, rewards, terminations, truncations, infos
 
     def state(self) -> Float[np.ndarray, "S"]:
-        """What a centralised critic sees."""
+        """Return the input of a centralised critic."""
         return np.array(self._now().observation.state)
 
     def render(self) -> UInt8[np.ndarray, "H W 3"] | None:
-        """A picture of the moment, in the render mode ``rgb_array``."""
+        """Draw the current state, in the render mode ``rgb_array``."""
         if self.render_mode is None:
             gymnasium.logger.warn(
-                "render() does nothing without a render mode: ask for 'rgb_array' at the start."
+                "render() needs a render mode: pass render_mode='rgb_array' at construction."
             )
             return None
-        return np.asarray(self.env.draw(self._now().state))  # type: ignore[attr-defined]  # __init__ saw it
+        return np.asarray(self.env.draw(self._now().state))  # type: ignore[attr-defined]  # checked in __init__
 
     def observation_space(self, agent: str) -> spaces.Box:
-        """What an agent sees."""
+        """Return an agent's observation space."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Space:
-        """What an agent does."""
+        """Return an agent's action space."""
         return self.action_spaces[agent]
 
     def _now(self) -> _Moment:
         if self._moment is None:
             raise InputError(
-                f"{self.env.spec.name!r}: there has been no episode yet. Call reset() first."
+                f"{self.env.spec.name!r}: no episode has been started. Call reset() first."
             )
         return self._moment
 
     def _joint(self, moment: _Moment, actions: ByAgent) -> Action:
-        """The actions as one array; an agent that has left takes its first legal action, or
-        zeros.
-        """
+        """Stack the actions; agents that have left take their first legal action, or zeros."""
         if not set(self.agents) <= set(actions):
             raise InputError(
                 f"actions are for {list(actions)}, expected one for each of {self.agents}."
@@ -159,19 +161,17 @@ class PettingZooEnv(pettingzoo.ParallelEnv):  # type: ignore[misc]
     def _infos(self, observation: Observation, metrics: dict[str, Array]) -> ByAgent:
         facts = {name: float(value) for name, value in metrics.items()}
         if isinstance(self.env.spec.action, Discrete):
-            masks = observation.legal.astype(
-                np.int8
-            )  # [A, n]; int8 is what a gymnasium space samples by
+            masks = observation.legal.astype(np.int8)  # [A, n], as gymnasium's masks
             return {
                 agent: {"action_mask": masks[self._rows[agent]], **facts} for agent in self.agents
             }
         return {agent: dict(facts) for agent in self.agents}
 
 
-parallel_env = PettingZooEnv  # as PettingZoo's own modules call it
+parallel_env = PettingZooEnv  # the name used by PettingZoo's own modules
 
 
-# The environment is an argument that is compared, so that equal ones share compiled programs.
+# The environment is a static argument, so that equal ones share compiled programs.
 @partial(jax.jit, static_argnums=0)
 def _start(env: Env, key: Key) -> _Moment:
     key, reset_key = jax.random.split(key)

@@ -1,4 +1,4 @@
-"""PaxMen: a team leaves a hub by narrow corridors and eats the dots in the rooms at their ends."""
+"""PaxMen: a team leaves a hub through narrow corridors to eat the dots in the rooms beyond."""
 
 from ratiosym.envs.paxmen.env import PaxMen, paxmen
 from ratiosym.envs.paxmen.layouts import HELD_OUT, LAYOUTS, Arm, Layout, validate

@@ -1,6 +1,4 @@
-"""PaxMen, after the published rules: the state holds no grid, and what is constant comes from
-tables.
-"""
+"""PaxMen, following the published rules. The state holds no grid; constants come from tables."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,11 +28,11 @@ from ratiosym.errors import InputError
 from ratiosym.types import Discrete, EnvSpec, Key, Observation, Step
 
 NUM_ACTIONS = len(MOVES)
-PENALTIES_PER_DOT = 40  # an agent that does not eat costs 1/40 = 0.025 of a dot
+PENALTIES_PER_DOT = 40  # an agent that does not eat costs 1/40 = 0.025 dots
 WALL, EMPTY, DOT, AGENT = np.array(
     [-1.0, 0.0, 1.0, 0.1], np.float32
-)  # as they are seen; typed, so never weakly
-NOWHERE = -1  # the cell of what is not there
+)  # values in observations; with a dtype, so never weakly typed
+NOWHERE = -1  # cell of an absent thing
 TIME_LIMITS = {4: 100, 5: 115, 6: 130}
 METRICS = (
     "normalised_score",
@@ -49,25 +47,25 @@ METRICS = (
 
 
 class Tally(NamedTuple):
-    """What the metrics remember of the episode: counts, so that nothing is lost to rounding."""
+    """What the metrics accumulate over the episode, as exact integer counts."""
 
     num_dots: Int[Array, ""]  # eaten
     num_eaters: Int[Array, ""]  # summed over steps: agents that ate
-    num_rounds: Int[Array, ""]  # how often the last dot was eaten
-    first_clear: Int[Array, ""]  # the step that first ate a last dot; the time limit before that
+    num_rounds: Int[Array, ""]  # times that the last dot was eaten
+    first_clear: Int[Array, ""]  # first step that ate a last dot; until then the time limit
     num_alone: Int[Array, ""]  # summed over steps: agents with an arm to themselves
     num_sharing: Int[Array, ""]  # summed over steps: agents in an arm with others
-    is_visited: Bool[Array, "N"]  # the room has had an agent in it
-    is_cleared: Bool[Array, "N"]  # the room has had all its dots eaten
+    is_visited: Bool[Array, "N"]  # whether the room has been visited
+    is_cleared: Bool[Array, "N"]  # whether all dots of the room have been eaten in some round
 
 
 class PaxMenState(NamedTuple):
-    """An episode's moment. A cell is an index among its map's free cells, in the critic's order."""
+    """State of an episode. Cells are indices of the map's free cells, in the critic's order."""
 
     layout: Int[Array, ""]
-    agents: Int[Array, "N"]  # their cells
-    dots: Int[Array, "N 3"]  # cells, room by room
-    is_left: Bool[Array, "N 3"]  # the dot has not been eaten
+    agents: Int[Array, "N"]  # cells of the agents
+    dots: Int[Array, "N 3"]  # cells of the dots, by room
+    is_left: Bool[Array, "N 3"]  # whether the dot has not been eaten yet
     time: Int[Array, ""]  # steps taken
     tally: Tally
 
@@ -78,10 +76,10 @@ def paxmen(
     mask_walls: bool = False,
     additive_penalty: bool = False,
 ) -> "PaxMen":
-    """The task of 4, 5 or 6 agents, on its own maps or on the held-out ones."""
+    """Make the task with 4, 5 or 6 agents, on the training maps or the held-out ones."""
     if num_agents not in LAYOUTS:
         raise InputError(
-            f"PaxMen has no task of {num_agents} agents; choose from "
+            f"PaxMen has no task with {num_agents} agents; choose from "
             f"{', '.join(map(str, LAYOUTS))}."
         )
     name = f"paxmen-{num_agents}a" + ("-heldout" if held_out else "")
@@ -93,38 +91,40 @@ def paxmen(
 
 @dataclass(frozen=True)
 class PaxMen:
-    """Agents leave a hub by as many corridors and eat the dots in the rooms at their ends, three
-    per room.
+    """N agents leave a hub through N corridors to eat the three dots in the room at each end.
 
-    When the last dot of all is eaten, all are laid out anew: a team that sends one agent to every
-    room earns far more than one that leaves a single room out. N agents, N arms, C free cells.
+    Once all dots are eaten, they are laid out again, so a team that sends one agent to every room
+    earns far more than one that leaves out a single room. There are N arms and C free cells.
 
-    Observation ``[N, 25]``, in [-1, 1]: the 5x5 cells around the agent, row by row: wall -1, empty
-    0, dot 1, another agent 0.1 (drawn over a dot); oneself is not drawn. State ``[C]``, in [0, 1]:
-    all free cells, the hub's and then for each arm the corridor's and the room's, each row by row;
-    dots and agents as above. Action ``[N]``, in 0..4: up, down, right, left, eat. A move into a
-    wall stays; eating stays and eats the dot one stands on, if there is one. All move, then all
-    eat, at once. All actions are legal, unless ``mask_walls``. Reward, the same for all agents:
-    dots eaten, less 0.025 for every agent that did not eat; with ``additive_penalty`` less 0.025
-    for every agent, whether it ate or not. Start: one of the maps, distinct cells of the hub, three
-    cells of each room, all uniform. End: always the clock. Metrics: see ``docs/paxmen.md``.
+    - Observation ``[N, 25]`` in [-1, 1]: the 5x5 cells around the agent, row by row: wall -1, empty
+      0, dot 1, another agent 0.1 (hides a dot). The agent itself is not shown.
+    - State ``[C]`` in [0, 1]: all free cells: the hub's, then for each arm the corridor's and the
+      room's, each row by row. Dots and agents as above.
+    - Action ``[N]`` in 0..4: up, down, right, left, eat. A move into a wall has no effect. An agent
+      that eats stays and eats the dot in its cell, if there is one. All agents move, then all eat,
+      simultaneously. All actions are legal, unless ``mask_walls`` is set.
+    - Reward, shared: the number of dots eaten, minus 0.025 for every agent that did not eat; with
+      ``additive_penalty``, minus 0.025 for every agent, whether it ate or not.
+    - Start: a random map, distinct random cells of the hub, three random cells of each room.
+    - End: only at the time limit.
+    - Metrics: see ``docs/paxmen.md``.
     """
 
     name: str
-    layouts: tuple[Layout, ...]  # an episode draws one; your own pass ``layouts.validate``
+    layouts: tuple[Layout, ...]  # each episode draws one; check your own with ``layouts.validate``
     time_limit: int
-    score_range: tuple[float, float]  # the returns whose normalised scores are 0 and 1
-    mask_walls: bool = False  # moves into walls are illegal
-    additive_penalty: bool = False  # those who eat pay the step's penalty too
+    score_range: tuple[float, float]  # returns with normalised scores of 0 and 1
+    mask_walls: bool = False  # whether moves into walls are illegal
+    additive_penalty: bool = False  # whether agents that eat pay the step penalty, too
 
     @property
     def num_agents(self) -> int:
-        """As many as there are arms."""
+        """Number of agents, which equals the number of arms."""
         return len(self.layouts[0].arms)
 
     @property
     def num_cells(self) -> int:
-        """Free cells of each map."""
+        """Number of free cells of each map."""
         return tables(self.layouts).positions.shape[1]
 
     @property
@@ -142,12 +142,12 @@ class PaxMen:
 
     @property
     def teams(self) -> dict[str, Team]:
-        """Scripted teams, the strongest last."""
+        """Scripted teams, from weakest to strongest."""
         return scripted_teams(self.layouts)
 
     @property
     def references(self) -> dict[str, float]:
-        """The measured mean returns of the teams; none for other maps or another reward."""
+        """Measured mean returns of the teams; empty for other maps or another reward."""
         is_measured = self == paxmen(self.num_agents) if self.num_agents in LAYOUTS else False
         return REFERENCE_RETURNS[self.num_agents] if is_measured else {}
 
@@ -155,8 +155,8 @@ class PaxMen:
         """Start an episode."""
         layout_key, agents_key, dots_key = jax.random.split(key, 3)
         layout = jax.random.randint(layout_key, (), 0, len(self.layouts), jnp.int32)
-        # The hub's cells come first. The places of the largest of independent numbers are distinct
-        # and uniform.
+        # The hub's cells come first. The indices of the largest of i.i.d. numbers are distinct and
+        # uniform.
         order = jax.random.uniform(agents_key, (self.layouts[0].hub ** 2,))
         state = PaxMenState(
             layout=layout,
@@ -174,19 +174,19 @@ class PaxMen:
         is_on = (agents[:, None, None] == state.dots[None]) & state.is_left[None]  # [A, N, 3]
         eats = is_on & (action == EAT)[:, None, None]
         is_left = state.is_left & ~eats.any(0)
-        is_over = ~is_left.any()  # the round: all dots come back, in the same step
+        is_over = ~is_left.any()  # the round: all dots come back in the same step
         num_dots = eats.any(0).sum(dtype=jnp.int32)
         num_eaters = eats.any((1, 2)).sum(dtype=jnp.int32)
         after = PaxMenState(
             layout=state.layout,
             agents=agents,
-            # Under vmap the new dots are drawn in every step, so that a draw must cost little.
+            # Under vmap, new dots are drawn at every step, so drawing must be cheap.
             dots=jnp.where(is_over, self._draw_dots(key, state.layout), state.dots),
             is_left=is_left | is_over,
             time=state.time + 1,
             tally=self._count(state, agents, is_left, num_dots, num_eaters),
         )
-        # With the additive penalty those who ate pay too (Decision 36).
+        # With the additive penalty, agents that ate pay, too: r = D - 0.025 N.
         num_paying = self.num_agents - (0 if self.additive_penalty else num_eaters)
         step = Step(
             observation=self._observe(after),
@@ -198,23 +198,21 @@ class PaxMen:
         return after, step
 
     def draw(self, state: PaxMenState) -> UInt8[np.ndarray, "H W 3"]:
-        """A picture of a moment."""
+        """Draw a state."""
         return draw(self.layouts, state)
 
     def _lookup(self, name: str) -> Array:
         return jnp.asarray(getattr(tables(self.layouts), name), jnp.int32)
 
     def _draw_dots(self, key: Key, layout: Int[Array, ""]) -> Int[Array, "N 3"]:
-        """One of the 455 sets of three cells for every room, uniform but for 1 part in 9
-        million.
-        """
+        """Draw one of the 455 sets of three cells per room, uniformly up to 1 part in 9 million."""
         bits = jax.random.bits(key, (self.num_agents,), jnp.uint32)
         sets = jnp.asarray(DOT_SETS, jnp.int32)[bits % len(DOT_SETS)]
         return self._lookup("room_starts")[layout][:, None] + sets
 
     def _observe(self, state: PaxMenState) -> Observation:
         dots = jnp.where(state.is_left, state.dots, NOWHERE).reshape(-1)
-        # [A, A]: the agents as each of them sees them, without itself
+        # [A, A]: the agents as seen by each of them, without itself
         others = jnp.where(jnp.eye(self.num_agents, dtype=bool), NOWHERE, state.agents[None])
         window = self._lookup("windows")[state.layout, state.agents]  # [A, 25]
         cells = jnp.arange(self.num_cells, dtype=jnp.int32)
@@ -243,9 +241,9 @@ class PaxMen:
         num_dots: Int[Array, ""],
         num_eaters: Int[Array, ""],
     ) -> Tally:
-        """The tally after a step; ``is_left`` before new dots come."""
-        # Decisions 32, 33: an arm is a corridor with its room, and an agent in the hub is neither
-        # alone nor sharing; a room counts as cleared once, whenever its three dots are eaten.
+        """Update the tally after a step; ``is_left`` is from before new dots appear."""
+        # An arm is a corridor and its room. An agent in the hub is neither alone nor sharing, so
+        # that a team that never leaves scores 0 in both. A room counts as cleared only once.
         tally, is_over = before.tally, ~is_left.any()
         rooms = self._lookup("room_starts")[before.layout][None]  # [1, N]
         corridors = self._lookup("corridor_starts")[before.layout][None]
@@ -265,8 +263,10 @@ class PaxMen:
         )
 
     def _metrics(self, state: PaxMenState) -> dict[str, Float[Array, ""]]:
-        """Of the episode so far. The normalised score is of the paper's reward, whatever the
-        options (decision 35).
+        """Compute the metrics of the episode so far.
+
+        The normalised score always uses the paper's reward, so that it stays comparable whatever
+        reward is learned from.
         """
         tally = state.tally
         num_turns = self.num_agents * state.time
@@ -287,12 +287,12 @@ class PaxMen:
 
 
 def _is_among(cells: Int[Array, "*b C"], things: Int[Array, "*#b M"]) -> Bool[Array, "*b C"]:
-    """By comparison: faster than scattering the things on a grid and gathering them from it."""
+    """Compare all pairs, which is faster than scattering to a grid and gathering from it."""
     return (cells[..., :, None] == things[..., None, :]).any(-1)
 
 
 def _exact_reward(num_dots: Int[Array, ""], num_paying: Int[Array, ""] | int) -> Float[Array, ""]:
-    """D - 0.025 P from integers, rounded once."""
+    """Compute D - 0.025 P from integers, rounding once."""
     return (PENALTIES_PER_DOT * num_dots - num_paying).astype(jnp.float32) / PENALTIES_PER_DOT
 
 

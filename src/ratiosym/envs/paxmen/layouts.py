@@ -1,7 +1,8 @@
-"""The maps: arms as data, what a valid map is, and the constant tables the environment reads.
+"""Maps: their layouts, their validation, and the constant tables that the environment uses.
 
-A map is a square hub in the middle of a square grid. Arms leave it: a straight corridor one cell
-wide, then a room 5 deep and 3 wide, centred on its corridor. Everything else is wall.
+A map has a square hub in the middle of a square grid. Each arm leaving it consists of a straight
+corridor one cell wide and a room 5 deep and 3 wide, centred on the corridor. Everything else is
+wall.
 """
 
 from functools import cache
@@ -16,15 +17,15 @@ from ratiosym.errors import InputError
 DEPTH, WIDTH = 5, 3  # of a room
 ROOM_CELLS = DEPTH * WIDTH
 DOTS_PER_ROOM = 3
-LONGEST = 12  # corridor
-VIEW = 5  # an agent sees a square of so many cells
-BORDER = LONGEST + DEPTH + VIEW // 2  # from the grid's edge to the hub: no window leaves the grid
+LONGEST = 12  # maximum length of a corridor
+VIEW = 5  # side of the square that an agent sees
+BORDER = LONGEST + DEPTH + VIEW // 2  # from grid edge to hub, so that no window leaves the grid
 SIDES = {
     "N": (-1, 0),
     "S": (1, 0),
     "E": (0, 1),
     "W": (0, -1),
-}  # one step away from the hub: rows, columns
+}  # row and column of one step away from the hub
 MOVES = ((-1, 0), (1, 0), (0, 1), (0, -1), (0, 0))  # by action: up, down, right, left, eat
 EAT = 4
 
@@ -33,24 +34,24 @@ class Arm(NamedTuple):
     """A corridor and its room."""
 
     side: str  # of the hub: N, S, E or W
-    offset: int  # along that edge from its middle; negative is north or west
+    offset: int  # from the middle of that side; negative is north or west
     length: int  # of the corridor
 
 
 class Layout(NamedTuple):
     """One map."""
 
-    hub: int  # cells a side, odd
+    hub: int  # cells per side, odd
     arms: tuple[Arm, ...]
 
     @property
     def size(self) -> int:
-        """Cells a side of the whole grid."""
+        """Cells per side of the whole grid."""
         return self.hub + 2 * BORDER
 
 
 def _crosses(lengths: tuple[str, ...]) -> tuple[Layout, ...]:
-    """One arm a side, in the order N, S, E, W; a word of lengths for each map."""
+    """Build maps with one arm per side, from strings of lengths in the order N, S, E, W."""
     return tuple(
         Layout(3, tuple(Arm(side, 0, int(n)) for side, n in zip(SIDES, word.split(), strict=True)))
         for word in lengths
@@ -58,9 +59,7 @@ def _crosses(lengths: tuple[str, ...]) -> tuple[Layout, ...]:
 
 
 def _doubled(hub: int, doubled: dict[str, tuple[int, int]], others: dict[str, int]) -> Layout:
-    """Two arms, at offsets -2 and +2, on each doubled side; one on each other side, in the order N,
-    S, E, W.
-    """
+    """Build a map with two arms on each doubled side, at offsets -2 and +2, and one elsewhere."""
     pairs = [
         Arm(side, o, n)
         for side, lengths in doubled.items()
@@ -81,14 +80,14 @@ def _six(sides: str, pair: tuple[int, int] = (12, 8)) -> Layout:
     return _doubled(7, dict.fromkeys(sides, pair), {side: 4 for side in SIDES if side not in sides})
 
 
-# By number of agents: four maps, of which each episode draws one.
+# Four maps per number of agents, of which each episode draws one.
 LAYOUTS: dict[int, tuple[Layout, ...]] = {
     4: _crosses(("12 4 8 8", "4 12 8 8", "8 8 12 4", "8 8 4 12")),
     5: (_five("N"), _five("S"), _five("E"), _five("W")),
     6: (_six("NS"), _six("EW"), _six("NE"), _six("SW")),
 }
 
-# Decision 30: four other maps of the same size, with the same corridors on other sides.
+# Four more maps of the same size, with the same corridors on other sides of the hub.
 HELD_OUT: dict[int, tuple[Layout, ...]] = {
     4: _crosses(("12 8 4 8", "8 12 8 4", "8 4 12 8", "4 8 8 12")),
     5: tuple(_five(side, (8, 8), (12, 8, 4)) for side in SIDES),
@@ -99,25 +98,23 @@ Cell = tuple[int, int]  # row, column
 
 
 def hub_cells(layout: Layout) -> list[Cell]:
-    """Row by row."""
+    """Return the hub's cells, row by row."""
     inside = range(BORDER, BORDER + layout.hub)
     return [(row, column) for row in inside for column in inside]
 
 
 def corridor_cells(layout: Layout, arm: Arm) -> list[Cell]:
-    """Row by row."""
+    """Return a corridor's cells, row by row."""
     return _strip(layout, arm, range(1, arm.length + 1), 0)
 
 
 def room_cells(layout: Layout, arm: Arm) -> list[Cell]:
-    """Row by row."""
+    """Return a room's cells, row by row."""
     return _strip(layout, arm, range(arm.length + 1, arm.length + DEPTH + 1), WIDTH // 2)
 
 
 def _strip(layout: Layout, arm: Arm, distances: range, reach: int) -> list[Cell]:
-    """Cells so many steps outside the hub's edge, and up to ``reach`` cells beside the arm's middle
-    line.
-    """
+    """Return cells at these distances from the hub, up to ``reach`` beside the centre line."""
     step, middle = np.array(SIDES[arm.side]), layout.size // 2
     beside = np.abs(step[::-1])  # east for arms to the north and south, south for the others
     edge = middle + layout.hub // 2 * step + arm.offset * beside
@@ -126,8 +123,9 @@ def _strip(layout: Layout, arm: Arm, distances: range, reach: int) -> list[Cell]
 
 
 def free_cells(layout: Layout) -> list[Cell]:
-    """In the critic's order: the hub, then for each arm its corridor and its room, each row by row
-    (decision 31).
+    """Return the free cells in the critic's order: hub, then each arm's corridor and room.
+
+    Each part is listed row by row on the grid, whichever way the arm points.
     """
     cells = hub_cells(layout)
     for arm in layout.arms:
@@ -136,30 +134,29 @@ def free_cells(layout: Layout) -> list[Cell]:
 
 
 def walls(layout: Layout) -> Bool[np.ndarray, "size size"]:
-    """Where the walls are."""
+    """Return the grid's walls."""
     grid = np.ones((layout.size, layout.size), bool)
     grid[tuple(np.transpose(free_cells(layout)))] = False
     return grid
 
 
 class Tables(NamedTuple):
-    """Everything constant about a task's maps. A cell is its index among its map's free cells, in
-    the critic's order.
+    """Constants of a task's maps. Cells are indices of the free cells, in the critic's order.
 
-    L maps, C free cells, N arms. An arm's cells follow one another, first the corridor's and then
+    There are L maps, C free cells and N arms. An arm's cells are contiguous, the corridor's before
     the room's.
     """
 
     positions: Int[np.ndarray, "L C 2"]  # row and column on the grid
-    moves: Int[np.ndarray, "L C 5"]  # the cell each action leads to
-    windows: Int[np.ndarray, "L C 25"]  # the cells seen from each, row by row; C for wall
-    corridor_starts: Int[np.ndarray, "L N"]  # the first cell of each corridor
-    room_starts: Int[np.ndarray, "L N"]  # the first cell of each room
+    moves: Int[np.ndarray, "L C 5"]  # cell that each action leads to
+    windows: Int[np.ndarray, "L C 25"]  # cells seen from each cell, row by row; C for wall
+    corridor_starts: Int[np.ndarray, "L N"]  # first cell of each corridor
+    room_starts: Int[np.ndarray, "L N"]  # first cell of each room
 
 
 @cache
 def tables(layouts: tuple[Layout, ...]) -> Tables:
-    """The tables of a task's maps."""
+    """Build the tables of a task's maps."""
     validate(layouts)
     return Tables(*(np.stack(parts) for parts in zip(*map(_tables_of, layouts), strict=True)))
 
@@ -189,9 +186,7 @@ DOT_SETS = np.array(list(combinations(range(ROOM_CELLS), DOTS_PER_ROOM)))
 
 
 def validate(layouts: tuple[Layout, ...]) -> None:
-    """Raise ``InputError`` unless these maps can make one task: each sound by itself, all of the
-    same size.
-    """
+    """Raise ``InputError`` unless the maps form a task: each one valid, all of the same size."""
     if not layouts:
         raise InputError("There are no layouts; a task needs at least one.")
     for number, layout in enumerate(layouts):
@@ -238,13 +233,13 @@ def _validate_sizes(name: str, layout: Layout) -> None:
 
 
 def _validate_ways(name: str, layout: Layout) -> None:
-    """No way from arm to arm but through the hub, and one door to each."""
+    """Check that arms are connected only through the hub, by one door each."""
     owner: dict[Cell, Arm | str] = dict.fromkeys(hub_cells(layout), "the hub")
     for arm in layout.arms:
         corridor, room = corridor_cells(layout, arm), room_cells(layout, arm)
         door = corridor[-1 if arm.side in "NW" else 0]
         for row, column in corridor + room:
-            around = [(row + y, column + x) for y, x in MOVES]  # and the cell itself
+            around = [(row + y, column + x) for y, x in MOVES]  # including the cell itself
             met = {owner[cell] for cell in around if cell in owner} - (
                 {"the hub"} if (row, column) == door else set()
             )

@@ -1,4 +1,4 @@
-"""Pictures in plain NumPy: a moment of an episode, and all maps on one sheet."""
+"""Pictures in plain NumPy: states of an episode, and a contact sheet of all maps."""
 
 from pathlib import Path
 
@@ -19,11 +19,11 @@ from ratiosym.types import State
 
 Picture = UInt8[np.ndarray, "H W 3"]
 
-CELL = 12  # pixels a side
+CELL = 12  # pixels per side
 SHEET_CELL = 4
 WALL, FREE, DOT = (38, 42, 51), (236, 234, 226), (178, 134, 0)
 HUB, CORRIDOR, ROOM = (236, 234, 226), (160, 190, 214), (242, 196, 120)  # on the sheet of maps
-# Okabe and Ito's colours, told apart by colour-blind people too.
+# Okabe and Ito's palette, suitable for colour-blind readers.
 AGENTS = (
     (0, 114, 178),
     (213, 94, 0),
@@ -32,11 +32,11 @@ AGENTS = (
     (86, 180, 233),
     (230, 159, 0),
 )
-SHADE = 0.25  # of an agent's colour on the cells it sees
+SHADE = 0.25  # weight of an agent's colour on the cells it sees
 
 
 def draw(layouts: tuple[Layout, ...], state: State) -> Picture:
-    """Walls, dots, agents in their colours and, shaded, what each of them sees."""
+    """Draw walls, dots and agents, and shade what each agent sees."""
     number = int(state.layout)
     positions = tables(layouts).positions[number]
     picture = _ground(layouts[number], positions)
@@ -50,7 +50,7 @@ def draw(layouts: tuple[Layout, ...], state: State) -> Picture:
         _square(picture, row, column)[_disc(0.28)] = DOT
     for (row, column), agents in seats.items():
         colours = [AGENTS[agent % len(AGENTS)] for agent in agents]
-        # agents on one cell share it, in stripes
+        # agents in the same cell share it as stripes
         stripes = np.array(colours, np.uint8)[np.arange(CELL) * len(colours) // CELL]
         cell = _square(picture, row, column)
         cell[_disc(0.45)] = np.broadcast_to(stripes, (CELL, CELL, 3))[_disc(0.45)]
@@ -58,7 +58,7 @@ def draw(layouts: tuple[Layout, ...], state: State) -> Picture:
 
 
 def contact_sheet() -> Picture:
-    """The tasks' twelve maps: a row for each task, hub, corridors and rooms in three colours."""
+    """Draw the twelve training maps, one row per task, with hub, corridors and rooms coloured."""
     side = max(layout.size for layouts in LAYOUTS.values() for layout in layouts) + 1
     rows = [
         np.concatenate([_map(layout, side) for layout in layouts], axis=1)
@@ -75,7 +75,7 @@ def save_contact_sheet(path: Path) -> None:
 
 
 def _map(layout: Layout, side: int) -> Picture:
-    """One pixel a cell, in the middle of a white square."""
+    """Draw a map with one pixel per cell, centred in a white square."""
     picture = np.full((side, side, 3), 255, np.uint8)
     margin = (side - layout.size) // 2
     grid = picture[margin : margin + layout.size, margin : margin + layout.size]
@@ -99,13 +99,13 @@ def _shade(picture: Picture, row: int, column: int, colour: tuple[int, int, int]
 
 
 def _square(picture: Picture, row: int, column: int, num_cells: int = 1) -> Picture:
-    """The pixels of some cells: a view, to paint on."""
+    """Return a view of the pixels of some cells, to paint on."""
     return picture[
         CELL * row : CELL * (row + num_cells), CELL * column : CELL * (column + num_cells)
     ]
 
 
 def _disc(radius: float) -> Bool[np.ndarray, "cell cell"]:
-    """The pixels of a cell within a radius of its middle; the radius is a share of its side."""
+    """Return the pixels of a cell within a radius of its middle, as a fraction of its side."""
     offset = np.arange(CELL) - (CELL - 1) / 2
     return np.hypot(offset[:, None], offset[None]) <= radius * CELL
