@@ -10,8 +10,10 @@ COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate
 # PyTorch's tests have an environment of their own, so that nothing else installs gigabytes of it.
 TORCH_VENV := .venv-torch
 TORCH := torch==2.13.0
+# So has the site: its generator reads the source and needs nothing of ours installed.
+DOCS_VENV := .venv-docs
 
-.PHONY: help install install-dev demo test test-all test-torch torture system-tools lint lock lock-torch bench clean
+.PHONY: help install install-dev demo test test-all test-torch torture system-tools docs lint lock lock-torch lock-docs bench clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
@@ -67,7 +69,17 @@ $(TORCH_VENV)/.installed: requirements-torch.lock pyproject.toml
 test-torch: $(TORCH_VENV)/.installed  ## the tests with PyTorch, TorchRL and BenchMARL, in .venv-torch
 	@$(TORCH_VENV)/bin/python -m pytest tests_torch
 
-test-all: $(VENV)/.installed-dev system-tools test-torch  ## the everyday tests, the slow ones and PyTorch's
+$(DOCS_VENV)/.installed: requirements-docs.lock
+	@$(PYTHON) -m venv $(DOCS_VENV)
+	@echo "Installing MkDocs into $(DOCS_VENV) from requirements-docs.lock ..."
+	@$(DOCS_VENV)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@touch $@
+
+docs: $(DOCS_VENV)/.installed  ## the documentation as a site that opens offline: site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet --strict
+	@echo "Open site/index.html"
+
+test-all: $(VENV)/.installed-dev system-tools test-torch docs  ## the everyday tests, the slow ones and PyTorch's
 	@$(PYTEST) -m "slow or not slow"
 
 lint: $(VENV)/.installed-dev  ## style, types, import rules
@@ -85,6 +97,10 @@ lock-torch: | $(BIN)/python  ## resolve what test-torch needs anew (PIP_FIND_LIN
 	@$(BIN)/python -m pip install -q --disable-pip-version-check uv
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --no-emit-package torch $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS),--torch-backend cpu) requirements-torch.in -o requirements-torch.lock
 
+lock-docs: | $(BIN)/python  ## resolve what docs needs anew
+	@$(BIN)/python -m pip install -q --disable-pip-version-check uv
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate requirements-docs.in -o requirements-docs.lock
+
 SECONDS ?= 3600
 SEED ?= 0
 torture: $(VENV)/.installed-dev  ## random faults for SECONDS=3600, drawn from SEED=0; results must not change
@@ -93,5 +109,5 @@ torture: $(VENV)/.installed-dev  ## random faults for SECONDS=3600, drawn from S
 bench: $(VENV)/.installed  ## speed, as ratios measured in one run
 	@$(BIN)/python -m benchmarks
 
-clean:  ## remove .venv, .venv-torch and caches
-	rm -rf $(VENV) $(TORCH_VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build src/*.egg-info
+clean:  ## remove .venv, .venv-torch, .venv-docs, the site and caches
+	rm -rf $(VENV) $(TORCH_VENV) $(DOCS_VENV) site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build src/*.egg-info

@@ -1,7 +1,7 @@
 """A network of your own: convolutions over what each agent sees of a grid.
 
     python examples/custom_network_cnn.py
-    ratiosym train connector-10x10x5a --network examples/custom_network_cnn.py:cnn
+    ratiosym train connector-10x10x10a --network examples/custom_network_cnn.py:cnn
 
 An agent of Connector sees 5 x 5 cells around itself, twice: agents and paths, then targets. They
 arrive as the last 50 numbers of its observation. This actor reads them as a picture of two

@@ -1,6 +1,7 @@
 """The policy loss for the MAPPO of Mava or JaxMARL: one function in place of their clipped one.
 
-docs/elsewhere.md shows where it is called. It takes what their actor losses already have.
+docs/how-to/other-trainers.md shows where it is called. It takes what their actor losses already
+have.
 
 Which targets to begin with: MARS's defaults, 0.8 and 1.2, are as wide as the clipping interval of
 0.2 that both use. Then widen the upper one (2, 4), then lower the lower one (0.5, 0.3).

@@ -35,7 +35,7 @@ def test_source_files_exist(page):
 
 def test_functions_of_the_paper_map_exist():
     """``file.py` (`name`)`` and ``objectives.name``."""
-    text = (ROOT / "docs/paper_map.md").read_text()
+    text = (ROOT / "docs/paper/equations.md").read_text()
     named = re.findall(r"`([\w/]+\.py)` \(((?:`\w+`(?:, )?)+)\)", text)
     assert len(named) > 5
     for file, names in named:

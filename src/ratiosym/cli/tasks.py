@@ -13,7 +13,7 @@ class Tasks(Command):
 
     Environments of your own need not be listed: wherever a task is named, so may be
     package.module:function, path/to/file.py:function, jaxmarl:NAME or jumanji:NAME
-    (docs/environments.md).
+    (docs/environments/).
     """
 
     json: bool = False

@@ -1,4 +1,6 @@
-"""AeroJAX: 3D air combat, following the paper's appendix and described in ``docs/aerojax.md``."""
+"""AeroJAX: 3D air combat, following the paper's appendix. ``docs/environments/aerojax.md`` describes
+it.
+"""
 
 from ratiosym.envs.aerojax.config import PRESETS, TYPES, Airframe, Cone, Config
 from ratiosym.envs.aerojax.env import AeroJax, dogfight

@@ -107,7 +107,7 @@ class PaxMen:
       ``additive_penalty``, minus 0.025 for every agent, whether it ate or not.
     - Start: a random map, distinct random cells of the hub, three random cells of each room.
     - End: only at the time limit.
-    - Metrics: see ``docs/paxmen.md``.
+    - Metrics: see ``docs/environments/paxmen.md``.
     """
 
     name: str
