@@ -39,7 +39,9 @@ _DT = _CONFIG.substep
 
 
 def draw_all(path: Path) -> list[Path]:
-    """All figures of ``docs/environments/aerojax.md``: for ``aerojax.png`` aerojax-turns.png and so on."""
+    """All figures of ``docs/environments/aerojax.md``: for ``aerojax.png``
+    aerojax-turns.png and so on.
+    """
     drawn = {
         "turns": turn_figure,
         "energy": energy_figure,

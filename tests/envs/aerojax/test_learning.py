@@ -1,5 +1,6 @@
 """MARS learns something against the weakest opponents within minutes: to return more than the
-random team. Not crashing is enough for that; docs/environments/aerojax.md reports whether it learns to fight.
+random team. Not crashing is enough for that; docs/environments/aerojax.md reports whether
+it learns to fight.
 """
 
 import jax

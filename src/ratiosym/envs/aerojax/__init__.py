@@ -1,6 +1,4 @@
-"""AeroJAX: 3D air combat, following the paper's appendix. ``docs/environments/aerojax.md`` describes
-it.
-"""
+"""AeroJAX: 3D air combat, following the paper's appendix (``docs/environments/aerojax.md``)."""
 
 from ratiosym.envs.aerojax.config import PRESETS, TYPES, Airframe, Cone, Config
 from ratiosym.envs.aerojax.env import AeroJax, dogfight
