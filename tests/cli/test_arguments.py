@@ -68,7 +68,7 @@ def test_only_what_was_given_is_collected():
     ("words", "said"),
     [
         ((), "DISH is missing."),
-        (("soup", "stew"), "'stew' is one word too many."),
+        (("soup", "stew"), "Unexpected argument 'stew'."),
         (("soup", "--guests"), "--guests needs a value."),
         (("soup", "--guests", "many"), "--guests is 'many'; it must be a whole number."),
         (("soup", "--guests", "1.5"), "--guests is '1.5'; it must be a whole number."),

@@ -209,7 +209,7 @@ def command(*words):
         (("evaluate",), "DIR is missing. 'ratiosym evaluate --help' explains all options."),
         (("evaluate", "nowhere", "--which", "newest"), "it must be one of best, last."),
         (("figures", "curve"), "must be one of objectives, runs, curves, aerojax. Closest: 'curv"),
-        (("figures", "objectives", "runs/x"), "'runs/x' is one word too many"),
+        (("figures", "objectives", "runs/x"), "Unexpected argument 'runs/x'"),
     ],
 )
 def test_words_that_are_no_command_line(ask, here, words, said):

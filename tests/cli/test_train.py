@@ -144,5 +144,5 @@ def test_resume_takes_its_budget_from_the_run_unless_another_is_given():
     ],
 )
 def test_resume_refuses_other_settings(words, named):
-    with pytest.raises(InputError, match=f"Leave out {named};"):
+    with pytest.raises(InputError, match=f"Omit {named};"):
         train("--resume", "run", *words).check_resume()

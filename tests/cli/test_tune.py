@@ -46,7 +46,7 @@ WRONG = {
     ),
     "what is searched": (
         (*SMOKE, "--num-epochs", 3),
-        ("--num-epochs is searched (2, 4, 8). Leave it out.",),
+        ("--num-epochs is searched (2, 4, 8). Omit it.",),
     ),
     "too few environments": (
         (*SMOKE, "--num-envs", 8),
@@ -63,11 +63,11 @@ WRONG = {
     ),
     "plan and task": (
         ("tune", TASK, "--all", "smoke"),
-        ("--all takes task, objective, preset and sizes from the plan. Leave out",),
+        ("--all takes task, objective, preset and sizes from the plan. Omit",),
     ),
     "plan and sizes": (
         ("tune", "--all", "smoke", "--num-envs", 8),
-        ("--all takes task, objective, preset and sizes from the plan. Leave out",),
+        ("--all takes task, objective, preset and sizes from the plan. Omit",),
     ),
     "cores of this machine": (
         (*SMOKE, "--cpus", 2),
@@ -91,11 +91,11 @@ WRONG = {
     ),
     "settings twice": (
         ("train", "--config", "x.json", "--preset", "smoke"),
-        ("--config brings the task and all settings. Leave out --preset.",),
+        ("--config provides the task and all settings. Omit --preset.",),
     ),
     "tasks twice": (
         ("train", TASK, "--config", "x.json"),
-        ("--config brings the task and all settings. Leave out TASK.",),
+        ("--config provides the task and all settings. Omit TASK.",),
     ),
 }
 
@@ -229,7 +229,7 @@ def test_a_search_and_a_run_with_what_it_found(ask, here):
     )
     assert f"{TASK} mars: 2 of 2 trials; best" in text
     assert "Train with it: ratiosym train --config search/best.json" in text
-    assert "Too few trials to say what mattered." in text
+    assert "Too few trials to estimate" in text
     assert all(f"--{name.replace('_', '-')}" in text for name in search_space("mars"))
     pictures = re.findall(r"Picture: (\S+)", text)
     assert pictures == ["search/values.png", "search/hyperparameters.png"]
@@ -252,7 +252,7 @@ def test_a_search_and_a_run_with_what_it_found(ask, here):
     b_lower = best["params"]["b_lower"]
     assert changed.objective_parameters == {"b_lower": b_lower, "b_upper": 7}
     words = ("train", "--config", "search/best.json", "--resume", "search")
-    assert "Leave out --config" in ask(*words, code=2)
+    assert "Omit --config" in ask(*words, code=2)
 
 
 def test_train_with_a_runs_settings(whole):

@@ -43,7 +43,7 @@ def test_baselines_stand_beside_what_is_known_of_them(ask, monkeypatch):
         "rounds cleared",
         "dots eaten",
         "time to first clear",
-        "its standard error",
+        "standard error",
     ):
         assert name in text
 
@@ -91,7 +91,7 @@ def test_every_task_has_a_random_team(ask):
         (("render", "."), "'.' does not hold a run: there is no config.json in it."),
         (
             ("play", TASK),
-            f"Task '{TASK}' cannot be played by hand; those of PaxMen can, as in 'paxmen-4a'.",
+            f"Task '{TASK}' cannot be played by hand; only PaxMen's can, such as 'paxmen-4a'.",
         ),
         (("play", "paxmen-4a", "--agent", 4), "--agent is 4; 'paxmen-4a' has agents 0 to 3."),
         (("play", "paxmen-4a", "--team", "x"), "has no scripted team 'x'."),

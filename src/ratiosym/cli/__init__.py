@@ -1,7 +1,7 @@
 """The command line: ``ratiosym COMMAND``; ``ratiosym --help`` lists the commands.
 
-Importing a command's module is light; JAX, the environments and the learner are imported when a
-command runs, so that help and errors come at once.
+Importing a command's module is cheap; JAX, environments and learner are imported only when a
+command runs, so that help and errors appear instantly.
 """
 
 import sys
@@ -15,9 +15,7 @@ from ratiosym.errors import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command. Whatever the user can put right ends with one paragraph on standard error
-    and exit code 2.
-    """
+    """Run one command. Errors that users can fix end with a message and exit code 2."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     asked: Asked | None = None
     command: Command | None = None
@@ -30,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         fail(translate(str(error), asked.options if asked else ()))
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    except BrokenPipeError:  # the reader of our output has gone, as in 'ratiosym tasks | head'
+    except BrokenPipeError:  # the reader of our output has closed it, as in 'ratiosym tasks | head'
         sys.stderr.close()
         raise SystemExit(141) from None
     except OSError as error:
@@ -40,16 +38,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def describe_failure(error: OSError, out: Path | None) -> str:
-    """What the operating system refused. A file on its way to ``out`` has another name there."""
+    """Describe an operating-system error. Files for ``out`` are first written under other names."""
     path = Path(error.filename) if isinstance(error.filename, str) else None
     if out is not None and path is not None and path.absolute().parent == out.absolute().parent:
         return f"'{out}' cannot be written ({error.strerror}). Choose another --out."
-    where = f"'{path}' cannot be read or written" if path else "Something cannot be read or written"
+    where = f"'{path}' cannot be read or written" if path else "A file cannot be read or written"
     return f"{where} ({error.strerror})."
 
 
 def check_text(words: Sequence[str]) -> None:
-    """Names that are not UTF-8 can neither be recorded nor printed."""
+    """Reject names that are not UTF-8, as they can be neither recorded nor printed."""
     for word in words:
         try:
             word.encode()
@@ -58,6 +56,6 @@ def check_text(words: Sequence[str]) -> None:
 
 
 def fail(message: str) -> None:
-    """One paragraph and exit code 2."""
+    """Print a message to standard error and exit with code 2."""
     print(f"ratiosym: {printable(message)}", file=sys.stderr)
     raise SystemExit(2) from None

@@ -1,11 +1,11 @@
 """Command lines from dataclasses: a thin layer over argparse.
 
-A command is a frozen dataclass. Its docstring is the text of its help and its fields are its
-options: a field's type says which values are allowed, the docstring below the field explains it.
-``Annotated[type, Arg(...)]`` adds what a type cannot say. Only what the user gave is collected;
-defaults are the dataclass's own.
+A command is a frozen dataclass. Its docstring is its help text and its fields are its options: a
+field's type determines the allowed values, and the docstring below the field explains it.
+``Annotated[type, Arg(...)]`` adds what a type cannot express. Only options that the user gave are
+collected; defaults come from the dataclass.
 
-Nothing here imports JAX, so that help and errors come at once.
+Nothing here imports JAX, so that help and errors appear instantly.
 """
 
 import argparse
@@ -26,20 +26,20 @@ from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origi
 from ratiosym.errors import InputError
 
 MAX_SEED = 2**32 - 1
-MAX_WIDTH = 100  # of help, however wide the terminal is
+MAX_WIDTH = 100  # of help texts, even on wider terminals
 
 
 class UsageError(InputError):
-    """Words that do not make up a command line."""
+    """An invalid command line."""
 
 
 @dataclass(frozen=True)
 class Arg:
-    """What the type of a field does not say about its option."""
+    """Properties of an option that a field's type cannot express."""
 
     metavar: str = ""
     group: str = "options"
-    flag: str = ""  # where it is not the field's name
+    flag: str = ""  # if it differs from the field's name
     is_positional: bool = False
     low: int | None = None
     high: int | None = None
@@ -47,26 +47,26 @@ class Arg:
 
 @dataclass(frozen=True)
 class Option:
-    """One option, or one positional argument, of a command."""
+    """An option or positional argument of a command."""
 
     name: str  # in Python
     kind: Any  # the type of its value
     help: str
     arg: Arg = Arg()
-    default: Any = None  # for the help; None shows nothing
+    default: Any = None  # shown in the help unless None
     is_required: bool = False
-    has_negation: bool = False  # --no-NAME beside --NAME
+    has_negation: bool = False  # --no-NAME in addition to --NAME
 
     @property
     def flag(self) -> str:
-        """What the user writes: --name, or the metavar of a positional argument."""
+        """The option as typed: --name, or the metavar of a positional argument."""
         if self.arg.is_positional:
             return self.metavar
         return self.arg.flag or to_flag(self.name)
 
     @property
     def metavar(self) -> str:
-        """What stands for its value."""
+        """Placeholder for its value in the help."""
         if self.arg.metavar:
             return self.arg.metavar
         kind = _without_none(self.kind)
@@ -77,33 +77,33 @@ class Option:
 
 @dataclass(frozen=True)
 class Command:
-    """The base of all commands."""
+    """Base class of all commands."""
 
-    # What people may type instead of an option's name, without dashes.
+    # Other names that people may type for an option, without dashes.
     other_names: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def options(cls, words: Sequence[str]) -> list[Option]:
-        """The options of this command, given the words of the command line."""
+        """Return the options of this command, which may depend on the command line."""
         return options_of(cls)
 
     @classmethod
     def build(cls, given: dict[str, Any]) -> "Command":
-        """The command with the options that the user gave."""
+        """Build the command from the options that the user gave."""
         return cls(**given)
 
     @classmethod
     def defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Defaults that depend on other options, for the help."""
+        """Return defaults that depend on other options, for the help."""
         return {}
 
     def run(self) -> None:
-        """Do what was asked for."""
+        """Execute the command."""
         raise NotImplementedError
 
 
 def to_flag(name: str) -> str:
-    """The option of a Python name."""
+    """Convert a Python name to an option."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -111,7 +111,7 @@ def to_flag(name: str) -> str:
 
 
 def options_of(cls: type, skip: Iterable[str] = ()) -> list[Option]:
-    """The fields of a dataclass as options."""
+    """Convert the fields of a dataclass to options."""
     hints, docs = get_type_hints(cls, include_extras=True), field_docs(cls)
     found = []
     for field in dataclasses.fields(cls):
@@ -127,10 +127,10 @@ def options_of(cls: type, skip: Iterable[str] = ()) -> list[Option]:
 
 @cache
 def field_docs(cls: type) -> Mapping[str, str]:
-    """The docstrings below the fields of a class, each as one line."""
+    """Return the docstrings below the fields of a class, each as one line."""
     try:
         [body] = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
-    except (OSError, SyntaxError):  # installed without its source
+    except (OSError, SyntaxError):  # installed without source
         return {}
     assert isinstance(body, ast.ClassDef)
     found = {}
@@ -167,7 +167,7 @@ class _Parser(argparse.ArgumentParser):
 def parse(
     program: str, command: type[Command], words: Sequence[str], options: Sequence[Option]
 ) -> dict[str, Any]:
-    """The options that the words give, by their Python names; UsageError for anything else."""
+    """Parse the command line into values by Python name; raise UsageError if it is invalid."""
     see = f"'{program} --help' explains all options."
     parser = make_parser(program, command, options)
     try:
@@ -188,7 +188,7 @@ def parse(
 
 
 def make_parser(program: str, command: type[Command], options: Sequence[Option]) -> _Parser:
-    """An argparse parser with these options in their groups."""
+    """Build an argparse parser with these options in their groups."""
     positional = " ".join(
         option.metavar if option.is_required else f"[{option.metavar}]"
         for option in options
@@ -243,7 +243,7 @@ def _shown_default(value: Any) -> str:
 
 
 def _reader(kind: Any, arg: Arg) -> Callable[[str], Any]:
-    """How a word becomes a value of a type."""
+    """Return the function that converts a word to a value of a type."""
     if get_origin(kind) is Literal:
         return partial(_read_choice, get_args(kind))
     if kind in (int, float):
@@ -273,7 +273,7 @@ def _read_number(kind: type, arg: Arg, word: str) -> int | float:
 
 
 def read_int(word: str) -> int | None:
-    """A whole number, also as 1_000_000 or 1e6; None for anything else."""
+    """Read a whole number, also as 1_000_000 or 1e6; return None for anything else."""
     try:
         return int(word)
     except ValueError:
@@ -284,7 +284,7 @@ def read_int(word: str) -> int | None:
 
 
 def read_float(word: str) -> float | None:
-    """A number; None for anything else."""
+    """Read a number; return None for anything else."""
     try:
         return float(word)
     except ValueError:
@@ -292,7 +292,7 @@ def read_float(word: str) -> float | None:
 
 
 def _with_dashes(words: Sequence[str], options: Sequence[Option]) -> list[str]:
-    """The words with --like_this as --like-this, where there is such an option."""
+    """Replace --like_this by --like-this if there is such an option."""
     flags = {option.flag for option in options}
 
     def change(word: str) -> str:
@@ -304,7 +304,7 @@ def _with_dashes(words: Sequence[str], options: Sequence[Option]) -> list[str]:
 
 
 def find_value(words: Sequence[str], flag: str) -> str | None:
-    """The value of an option before everything else is read; None without it."""
+    """Return the value of a single option, before parsing the rest; None if it is absent."""
     for word, following in zip(words, [*words[1:], ""], strict=False):
         if word == flag:
             return following
@@ -319,7 +319,7 @@ def find_value(words: Sequence[str], flag: str) -> str | None:
 def _unknown(rest: list[str], options: Sequence[Option], other_names: Mapping[str, str]) -> str:
     word = next((w for w in rest if w.startswith("-")), None)
     if word is None:
-        return f"'{rest[0]}' is one word too many."
+        return f"Unexpected argument '{rest[0]}'."
     name = word.partition("=")[0]
     flags = [option.flag for option in options if not option.arg.is_positional]
     match = other_names.get(name.strip("-").replace("_", "-")) or closest_flag(name, flags)
@@ -327,7 +327,7 @@ def _unknown(rest: list[str], options: Sequence[Option], other_names: Mapping[st
 
 
 def closest_flag(name: str, flags: Sequence[str]) -> str | None:
-    """The option that was probably meant: one that is spelled alike, or has the word in it."""
+    """Return the option that was probably meant: spelled similarly, or containing the word."""
     words = name.strip("-").replace("_", "-")
     matches = get_close_matches(f"--{words}", flags, n=1, cutoff=0.7)
     inside = [flag for flag in flags if words and words in flag[2:]]
@@ -336,7 +336,7 @@ def closest_flag(name: str, flags: Sequence[str]) -> str | None:
 
 
 def translate(message: str, options: Iterable[Option]) -> str:
-    """A message that names Python arguments, with the options of the command line instead."""
+    """Replace Python arguments in a message by command-line options."""
     flags = {option.name: option.flag for option in options}
     return re.sub(r"`(\w+)`", lambda match: flags.get(match[1], match[0]), message)
 
@@ -347,10 +347,10 @@ def translate(message: str, options: Iterable[Option]) -> str:
 def show_help(
     program: str, command: type[Command], words: Sequence[str], options: Sequence[Option]
 ) -> None:
-    """Print the help, with the defaults that belong to the other words."""
+    """Print the help, with defaults that follow from the rest of the command line."""
     try:
         given = parse(program, command, words, options)
-    except UsageError:  # help is for those whose words are not right yet
+    except UsageError:  # help must work for an invalid command line, too
         given = {}
     values = command.defaults(given)
     shown = [
@@ -361,12 +361,12 @@ def show_help(
 
 
 def summary(command: type[Command]) -> str:
-    """A command in one line: the first of its docstring."""
+    """Return the first line of a command's docstring."""
     return (command.__doc__ or "").partition("\n")[0]
 
 
 def describe(command: type[Command]) -> str:
-    """A command's docstring as wide as the terminal; indented lines stay as they are."""
+    """Wrap a command's docstring to the terminal, except for indented lines."""
     blocks = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     return "\n\n".join(
         block if "\n  " in f"\n{block}" else fill(" ".join(block.split())) for block in blocks
@@ -374,7 +374,7 @@ def describe(command: type[Command]) -> str:
 
 
 def fill(text: str, indent: int = 0) -> str:
-    """Text in lines that fit the terminal; all but the first are indented."""
+    """Wrap text to the terminal, indenting all lines but the first."""
     return textwrap.fill(
         text,
         _width(),

@@ -8,21 +8,21 @@ from ratiosym.cli.arguments import MAX_SEED, Arg, Command
 
 @dataclass(frozen=True)
 class Baselines(Command):
-    """Play the scripted teams of a task: what training has to beat.
+    """Play the scripted teams of a task, as baselines for training.
 
     examples:
       ratiosym baselines paxmen-4a --episodes 1000
     """
 
     task: Annotated[str, Arg("TASK", is_positional=True)]
-    """A task; a team that acts at random plays every one, and some have more teams."""
+    """The task. Every task has a random team; some have more."""
     num_episodes: Annotated[int, Arg("N", flag="--episodes")] = 320
     """The number of episodes per team."""
     seed: Annotated[int, Arg(low=0, high=MAX_SEED)] = 0
     """The seed of the episodes; all teams start from the same states."""
 
     def run(self) -> None:
-        """Play and compare."""
+        """Play all teams and show their results."""
         from ratiosym.cli.display import show_baselines
         from ratiosym.envs.registry import make
         from ratiosym.envs.teams import references_of

@@ -1,4 +1,4 @@
-"""The table of commands, and which of them a command line asks for."""
+"""The table of commands, and how a command line selects one."""
 
 import sys
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from ratiosym.cli.arguments import (
     summary,
 )
 
-# Where each command is. A module is imported when its command, or the list of all, is asked for.
+# The module of each command, imported only for that command or for the list of all commands.
 COMMANDS = {
     "train": "ratiosym.cli.train:Train",
     "tune": "ratiosym.cli.tune:Tune",
@@ -36,17 +36,17 @@ COMMANDS = {
 ABOUT = "MARS, Multi-Agent Ratio Symmetry: train, evaluate and compare seven ratio objectives."
 FIRST_STEPS = """\
 first steps:
-  ratiosym demo                                      two objectives learn a task
-  ratiosym tasks                                     what can be learned
-  ratiosym train mpe-spread-3ag --out runs/first     train
-  ratiosym evaluate runs/first                       evaluate what was learned
+  ratiosym demo                                      watch two objectives learn a task
+  ratiosym tasks                                     list the tasks
+  ratiosym train mpe-spread-3ag --out runs/first     train a policy
+  ratiosym evaluate runs/first                       evaluate it
 
 'ratiosym COMMAND --help' explains a command and its options."""
 HELP = ("-h", "--help")
 
 
 class Asked(NamedTuple):
-    """The command that a command line names."""
+    """The command selected by a command line."""
 
     name: str
     command: type[Command]
@@ -55,7 +55,7 @@ class Asked(NamedTuple):
 
 
 def find_command(words: Sequence[str]) -> Asked:
-    """The command and the words that are left for it; lists the commands where none is named."""
+    """Split a command line into command and arguments; list all commands if there is none."""
     if words[:1] == ["--version"]:
         from ratiosym import __version__
 
@@ -71,7 +71,7 @@ def find_command(words: Sequence[str]) -> Asked:
 
 
 def build_command(asked: Asked) -> Command:
-    """The command with its options. Prints the help instead if that is asked for."""
+    """Build the command from its options, or print its help if requested."""
     program = f"ratiosym {asked.name}"
     if any(word in HELP for word in asked.words):
         words = [word for word in asked.words if word not in HELP]
@@ -81,14 +81,14 @@ def build_command(asked: Asked) -> Command:
 
 
 def load_command(name: str) -> type[Command]:
-    """The class of a command."""
+    """Import the class of a command."""
     module, _, attribute = COMMANDS[name].partition(":")
     command: type[Command] = getattr(import_module(module), attribute)
     return command
 
 
 def _without_command(words: Sequence[str]) -> None:
-    """Help for those who named no command, or half of one."""
+    """Show help for a command line without a command, or with half of one."""
     first = words[0] if words else ""
     family = [name for name in COMMANDS if name.startswith(f"{first} ")] if first else []
     names = family or list(COMMANDS)
@@ -105,7 +105,7 @@ def _without_command(words: Sequence[str]) -> None:
 
 
 def overview(names: Sequence[str]) -> str:
-    """The commands with a line each."""
+    """List the commands, with one line each."""
     is_whole = len(names) == len(COMMANDS)
     program = "ratiosym" if is_whole else f"ratiosym {names[0].split()[0]}"
     width = max(map(len, names)) + 2

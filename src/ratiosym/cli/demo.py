@@ -1,4 +1,4 @@
-"""``ratiosym demo``: MARS and MAPPO on one task and one budget, a table, pictures and a film."""
+"""``ratiosym demo``: train MARS and MAPPO on one task; show a table, curves and an animation."""
 
 import sys
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from ratiosym.cli.arguments import Arg, Command
 from ratiosym.errors import InputError
 
-# Equal for both objectives, and chosen with MARS on another task so that minutes show something:
-# the demo shows that both learn and is no comparison (docs/decisions.md, Decision 20).
+# Equal for both objectives, and chosen with MARS on another task so that a few minutes suffice. The
+# demo shows that both learn; it is not a comparison (docs/decisions.md, 20).
 SETTINGS: dict[str, Any] = {
     "num_envs": 32,
     "rollout_length": 64,
@@ -23,20 +23,20 @@ SETTINGS: dict[str, Any] = {
 class Demo(Command):
     """Watch MARS and MAPPO learn a task, in a few minutes.
 
-    Both get the same budget and settings; a table, learning curves and a film of the trained team
-    follow.
+    Both have the same budget and settings. The results are a table, learning curves and an
+    animation of the trained team.
     """
 
     out: Annotated[Path, Arg("DIR")] = Path("demo")
-    """The directory for runs and pictures. A demo that is there already is resumed, or shown again
-    if it has finished."""
+    """The directory for runs and pictures. An existing demo is resumed, or shown again if it has
+    finished."""
     task: Annotated[str, Arg("TASK")] = "connector-5x5x3a"
-    """What to learn."""
+    """The task to learn."""
     steps: int = 400_000
-    """Environment steps for each of the two objectives."""
+    """Environment steps per objective."""
 
     def run(self) -> None:
-        """Train both, draw, compare."""
+        """Train both objectives, show the table and draw the pictures."""
         from ratiosym.learning.devices import start_jax
 
         start_jax()
@@ -49,7 +49,7 @@ class Demo(Command):
 
 
 def train(directory: Path, task: str, objective: str, steps: int) -> dict[str, Any]:
-    """The summary of a run, which is trained, resumed or only read."""
+    """Train or resume a run, or read a finished one, and return its summary."""
     from ratiosym.cli.display import console, show_progress
     from ratiosym.experiments.presets import configure
     from ratiosym.runs import files
@@ -60,11 +60,11 @@ def train(directory: Path, task: str, objective: str, steps: int) -> dict[str, A
     is_begun = bool(run_directories(directory))
     if is_begun and read_config(directory) != config:
         raise InputError(
-            f"'{directory}' holds a run with other settings. Choose another `out`; nothing was "
+            f"'{directory}' contains a run with other settings. Choose another `out`; nothing was "
             f"changed."
         )
     if (directory / "summary.json").exists():
-        console.print(f"{objective} was trained before: {directory}")
+        console.print(f"{objective} has already been trained: {directory}")
     else:
         with show_progress(directory) as on_progress:
             if is_begun:
@@ -75,7 +75,7 @@ def train(directory: Path, task: str, objective: str, steps: int) -> dict[str, A
 
 
 def show_comparison(task: str, summaries: dict[str, dict[str, Any]]) -> None:
-    """Both runs in a table."""
+    """Show both runs in a table."""
     from rich.table import Table
 
     from ratiosym.cli.display import console
@@ -103,13 +103,13 @@ def show_comparison(task: str, summaries: dict[str, dict[str, Any]]) -> None:
         )
     console.print(table)
     console.print(
-        "Mean episode returns. One seed each, and settings that nobody tuned: this shows that both "
+        "Mean episode returns. With one seed each and untuned settings, this shows that both "
         "learn, not which is better."
     )
 
 
 def draw(out: Path) -> None:
-    """Curves of both runs, and a film of the trained team."""
+    """Draw the curves of both runs and animate an episode of the trained team."""
     from ratiosym.cli.display import console
     from ratiosym.report.film import draw_film
     from ratiosym.report.runs import draw_runs

@@ -1,4 +1,4 @@
-"""What commands show: progress bars and tables. Importing this does not import JAX."""
+"""Progress bars and tables of the commands. Importing this module does not import JAX."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from ratiosym.runs.directory import Run
     from ratiosym.runs.loop import Progress
 
-console = Console(highlight=False, markup=False)  # brackets in paths and extras are brackets
+console = Console(highlight=False, markup=False)  # print brackets literally
 
 
 def make_bar() -> Bar:
-    """A bar with a name and a few words on where it stands; nothing where there is no terminal."""
+    """Make a progress bar with a name and a status, shown only on a terminal."""
     return Bar(
         SpinnerColumn(),
         TextColumn("{task.description}", style="bold", markup=False),
@@ -41,8 +41,9 @@ def make_bar() -> Bar:
 
 @contextmanager
 def show_progress(directory: Path) -> "Iterator[Callable[[Progress], None]]":
-    """On a terminal a progress bar, elsewhere one line per evaluation. After an interruption, the
-    command that resumes.
+    """Show a progress bar on a terminal, or one line per evaluation elsewhere.
+
+    After an interruption, print the command that resumes.
     """
     from ratiosym.learning.train import NonFiniteLoss
     from ratiosym.runs.directory import run_directories
@@ -66,19 +67,19 @@ def show_progress(directory: Path) -> "Iterator[Callable[[Progress], None]]":
     except OSError as error:
         raise InputError(
             f"'{error.filename or directory}' cannot be read or written "
-            f"({error.strerror or error}). The last good checkpoint is safe; once this is put "
-            f"right, resume with: {again}"
+            f"({error.strerror or error}). The last good checkpoint is safe. Once the problem is "
+            f"fixed, resume with: {again}"
         ) from None
 
 
 class _RunView:
-    """What the bar shows of a run: return, steps per second, time left."""
+    """Status of a run in the bar: return, steps per second, time left."""
 
     def __init__(self, bar: Bar) -> None:
         self.bar = bar
         self.row = bar.add_task("starting", total=None, state="")
         self.mean_return = float("nan")
-        # when and where the first update after compiling ended
+        # time and steps at the end of the first update, after compilation
         self.clock: tuple[float, int] | None = None
 
     def show(self, progress: "Progress") -> None:
@@ -108,7 +109,7 @@ class _RunView:
             )
 
     def state(self, progress: "Progress", now: float, total: int) -> str:
-        """Return, speed and time left in a few words."""
+        """Format return, speed and time left."""
         words = [] if self.mean_return != self.mean_return else [f"return {self.mean_return:.2f}"]
         if self.clock is None:
             return "  ".join([*words, "compiling ..."])
@@ -123,7 +124,7 @@ class _RunView:
 
 
 def show_summaries(runs: "Sequence[Run]") -> None:
-    """The outcome of each run."""
+    """Show the results of each run."""
     table = Table(title=f"{runs[0].config.task} {runs[0].config.objective}", title_justify="left")
     for column in ("seed", "before", "after", "best", "absolute", "steps", "steps/s"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -151,7 +152,7 @@ def show_summaries(runs: "Sequence[Run]") -> None:
 
 
 def show_episodes(title: str, episodes: "Episodes") -> None:
-    """The numbers of an evaluation."""
+    """Show the results of an evaluation."""
     from ratiosym.runs.rows import describe
 
     table = Table(title=title, title_justify="left", show_header=False)
@@ -165,7 +166,7 @@ def show_episodes(title: str, episodes: "Episodes") -> None:
 def show_baselines(
     task: str, played: "dict[str, tuple[Team, Episodes]]", references: dict[str, float]
 ) -> None:
-    """Scripted teams side by side: returns, reference values, metrics."""
+    """Compare scripted teams: returns, reference values, metrics."""
     from ratiosym.runs.rows import describe
 
     rows = {name: describe(episodes) for name, (_, episodes) in played.items()}
@@ -178,7 +179,7 @@ def show_baselines(
         table.add_column(name, justify="right", no_wrap=True)
     table.add_row("return", *(f"{row['mean_return']:.2f}" for row in rows.values()))
     table.add_row(
-        "  its standard error",
+        "  standard error",
         *(f"{r['std_return'] / num_episodes**0.5:.2f}" for r in rows.values()),
     )
     if references:
@@ -194,7 +195,7 @@ def show_baselines(
 
 
 def show_tasks(rows: list[dict[str, Any]], missing: list[str], as_json: bool) -> None:
-    """The table of tasks, and what to install for those whose library is missing."""
+    """Show the table of tasks, and what to install for those whose library is missing."""
     if as_json:
         print(json.dumps(rows, indent=2))
         return
@@ -216,6 +217,6 @@ def show_tasks(rows: list[dict[str, Any]], missing: list[str], as_json: bool) ->
     for line in missing:
         console.print(line, soft_wrap=True)
     console.print(
-        "obs: numbers per agent. state: numbers that the critic observes. steps: the "
-        "time limit of an episode."
+        "obs: size of each agent's observation. state: size of the critic's input. steps: time "
+        "limit of an episode."
     )

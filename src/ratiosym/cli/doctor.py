@@ -1,4 +1,4 @@
-"""``ratiosym doctor``: versions, devices, the lock, optional parts."""
+"""``ratiosym doctor``: check versions, devices, the lock file and optional dependencies."""
 
 import importlib.metadata
 import platform
@@ -9,12 +9,12 @@ from pathlib import Path
 
 from ratiosym.cli.arguments import Command
 
-Check = tuple[str, bool | None, str]  # name; right, wrong, or neither; detail
+Check = tuple[str, bool | None, str]  # name; ok, wrong or not applicable (None); detail
 
 OPTIONAL = {
     "jaxmarl": "SMAX, MPE and JaxNav tasks: pip install 'ratiosym[jaxmarl]'",
     "jumanji": "RWARE, Connector and Search and Rescue tasks: pip install 'ratiosym[jumanji]'",
-    "pettingzoo": "our environments for PettingZoo: pip install 'ratiosym[pettingzoo]'",
+    "pettingzoo": "export to PettingZoo: pip install 'ratiosym[pettingzoo]'",
     "ray": "study and tune with --executor ray: pip install 'ratiosym[cluster]'",
     "psycopg": "tune with --storage postgresql://...: pip install 'ratiosym[cluster]'",
     "wandb": "train with --track wandb: pip install 'ratiosym[wandb]'",
@@ -24,14 +24,13 @@ ACCELERATORS = ("jax-cuda", "jax_cuda", "libtpu", "jax-rocm", "jax_rocm", "jax-m
 
 @dataclass(frozen=True)
 class Doctor(Command):
-    """Check the installation: versions, devices, optional parts.
+    """Check the installation: versions, devices, optional dependencies.
 
-    'ok' is as it should be, '-' is not there and need not be, 'wrong' needs your attention (exit
-    code 1).
+    'ok': as it should be. '-': absent, but optional. 'wrong': needs your attention (exit code 1).
     """
 
     def run(self) -> None:
-        """Examine the installation."""
+        """Check the installation and print the findings."""
         from ratiosym.learning.devices import start_jax
 
         start_jax()
@@ -51,7 +50,7 @@ def examine() -> list[Check]:
 
 
 def show_checks(checks: list[Check]) -> bool:
-    """Print the findings; whether nothing is wrong."""
+    """Print the findings and return whether nothing is wrong."""
     from rich.table import Table
     from rich.text import Text
 
@@ -66,7 +65,7 @@ def show_checks(checks: list[Check]) -> bool:
 
 
 def check_versions() -> list[Check]:
-    """What numbers depend on."""
+    """Report the versions that results depend on."""
     from ratiosym.machine import processor_name
     from ratiosym.runs.provenance import commit, versions
 
@@ -79,7 +78,7 @@ def check_versions() -> list[Check]:
 
 
 def check_devices() -> Check:
-    """JAX computes something on every device."""
+    """Compute something on every JAX device."""
     import jax
     import jax.numpy as jnp
 
@@ -91,7 +90,7 @@ def check_devices() -> Check:
 
 
 def check_accelerator() -> Check:
-    """Whether JAX computes on an accelerator, or could."""
+    """Report whether JAX uses an accelerator, or could."""
     import jax
 
     backend = jax.default_backend()
@@ -104,14 +103,14 @@ def check_accelerator() -> Check:
     )
     if plugins:
         return "accelerator", None, f"{', '.join(plugins)} installed, but JAX finds no such device"
-    return "accelerator", None, "none: JAX is installed for the CPU alone (jaxlib has no plugin)"
+    return "accelerator", None, "none: JAX is installed for the CPU only (jaxlib has no plugin)"
 
 
 def check_lock() -> Check:
-    """Whether the installed packages are those that the lock pins."""
+    """Compare the installed packages with the lock file."""
     lock = Path(__file__).parents[3] / "requirements.lock"
     if not lock.exists():
-        detail = "does not apply to an installed package; a source tree pins versions in one"
+        detail = "only applies to a source tree, not to an installed package"
         return "lock", None, detail
     different = []
     pinned: dict[str, set[str]] = {}
@@ -121,16 +120,16 @@ def check_lock() -> Check:
         try:
             found = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            continue  # not for this platform, or an optional part
+            continue  # for another platform, or optional
         if found not in numbers:
             different.append(f"{name} {found} instead of {' or '.join(sorted(numbers))}")
     if different:
         return "lock", False, "; ".join(different) + ". 'make install' installs the pinned ones."
-    return "lock", True, f"{len(pinned)} packages as pinned in requirements.lock"
+    return "lock", True, f"{len(pinned)} packages match requirements.lock"
 
 
 def check_optional() -> list[Check]:
-    """Import each optional part."""
+    """Import each optional dependency."""
     found: list[Check] = []
     for name, purpose in OPTIONAL.items():
         if find_spec(name) is None:
@@ -146,5 +145,5 @@ def check_optional() -> list[Check]:
                 __import__(name)
             found.append((name, True, detail))
         except Exception as error:
-            found.append((name, False, f"does not import: {type(error).__name__}: {error}"))
+            found.append((name, False, f"cannot be imported: {type(error).__name__}: {error}"))
     return found

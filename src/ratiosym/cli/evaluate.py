@@ -1,4 +1,4 @@
-"""``ratiosym evaluate``: fresh episodes with a trained policy."""
+"""``ratiosym evaluate``: evaluate a trained policy on fresh episodes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,16 +20,16 @@ class Evaluate(Command):
     directory: Annotated[Path, Arg("DIR", is_positional=True)]
     """The directory of a run."""
     num_episodes: Annotated[int, Arg("N", flag="--episodes")] = 320
-    """The number of episodes; the paper's absolute metric takes 320."""
+    """The number of episodes; the paper's absolute metric uses 320."""
     which: Literal["best", "last"] = "best"
-    """The parameters of the best evaluation, or the newest ones."""
+    """The parameters of the best evaluation, or the last ones."""
     task: Annotated[str | None, Arg("TASK")] = None
-    """Another task than the one it was trained on, with the same sizes."""
+    """A task other than the one it was trained on, with the same sizes."""
     seed: Annotated[int, Arg(low=0, high=MAX_SEED)] = 0
     """The seed of the episodes."""
 
     def run(self) -> None:
-        """Evaluate and show it."""
+        """Evaluate the policy and show the results."""
         from ratiosym.cli.display import show_episodes
         from ratiosym.learning.devices import start_jax
         from ratiosym.runs.trained import evaluate

@@ -1,4 +1,4 @@
-"""``ratiosym figures``: pictures of objectives, runs and AeroJAX's flight model."""
+"""``ratiosym figures``: draw objectives, runs and AeroJAX's flight model."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,9 +41,7 @@ class Figures(Command):
         if self.out is not None and self.out.suffix not in (".png", ".pdf"):
             raise InputError(f"`out` is '{self.out}'; its name must end in .png or .pdf.")
         if self.what not in ("runs", "curves") and self.directories:
-            raise InputError(
-                f"'{self.directories[0]}' is one word too many: only 'runs' takes DIR."
-            )
+            raise InputError(f"Unexpected argument '{self.directories[0]}': only 'runs' takes DIR.")
         for path in self.draw():
             print(path)
 

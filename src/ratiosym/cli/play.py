@@ -1,4 +1,4 @@
-"""``ratiosym play``: steer one agent in the terminal."""
+"""``ratiosym play``: control one agent in the terminal."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -8,7 +8,7 @@ from ratiosym.cli.arguments import MAX_SEED, Arg, Command
 
 @dataclass(frozen=True)
 class Play(Command):
-    """Steer one agent yourself; a scripted team plays the others.
+    """Control one agent yourself, in a scripted team.
 
     examples:
       ratiosym play paxmen-4a
@@ -17,10 +17,10 @@ class Play(Command):
     task: Annotated[str, Arg("TASK", is_positional=True)]
     """A task of PaxMen."""
     agent: int = 0
-    """The agent that is yours."""
+    """The agent that you control."""
     team: Annotated[str | None, Arg("NAME")] = None
     """The scripted team that plays the others; 'ratiosym baselines TASK' lists them (default: the
-    last of them)."""
+    last one)."""
     seed: Annotated[int, Arg(low=0, high=MAX_SEED)] = 0
     """The seed of the episode."""
 

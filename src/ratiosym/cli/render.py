@@ -1,4 +1,4 @@
-"""``ratiosym render``: a film of one episode."""
+"""``ratiosym render``: animate one episode."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from ratiosym.cli.arguments import MAX_SEED, Arg, Command
 
 @dataclass(frozen=True)
 class Render(Command):
-    """Make a film of one episode.
+    """Render one episode as an animation.
 
     examples:
       ratiosym render runs/first --out first.gif                   a trained team
@@ -22,16 +22,16 @@ class Render(Command):
     team: Annotated[str | None, Arg("NAME")] = None
     """The scripted team; 'ratiosym baselines TASK' lists them (default: random)."""
     which: Literal["best", "last"] = "best"
-    """The parameters of a run's best evaluation, or the newest ones."""
+    """The parameters of a run's best evaluation, or the last ones."""
     task: Annotated[str | None, Arg("TASK")] = None
-    """For a trained team: another task than its own, with the same sizes."""
+    """For a trained team: a task other than its own, with the same sizes."""
     seed: Annotated[int, Arg(low=0, high=MAX_SEED)] = 0
     """The seed of the episode."""
     out: Annotated[Path, Arg("FILE")] = Path("episode.gif")
-    """The film: .gif, or for AeroJAX also .acmi, which Tacview shows in three dimensions."""
+    """The output file: .gif, or for AeroJAX also .acmi, which Tacview shows in three dimensions."""
 
     def run(self) -> None:
-        """Play and draw."""
+        """Play the episode and draw it."""
         from ratiosym.learning.devices import start_jax
         from ratiosym.report.film import check_film, draw_film
         from ratiosym.runs.episodes import find_cast

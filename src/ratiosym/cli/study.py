@@ -1,4 +1,4 @@
-"""``ratiosym study``: run a plan, and report its status."""
+"""``ratiosym study``: run a plan, or show its status."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunStudy(Command):
-    """Run a plan: algorithms x tasks x seeds, or whatever is missing.
+    """Run a plan (algorithms x tasks x seeds), or whatever is missing of it.
 
     examples:
       ratiosym study run smoke --out studies/smoke             a first try
@@ -33,27 +33,27 @@ class RunStudy(Command):
     """
 
     plan: Annotated[str | None, Arg("PLAN", is_positional=True)] = None
-    """A built-in plan or a .toml file. Not needed if the directory holds a study."""
+    """A built-in plan or a .toml file. Not needed if the directory contains a study."""
     out: Annotated[Path | None, Arg("DIR")] = None
-    """The study's directory: new, empty, or with this study in it (default: studies/PLAN)."""
+    """The study's directory: new, empty, or containing this study (default: studies/PLAN)."""
     executor: Literal["local", "ray"] = "local"
     """local: processes on this machine. ray: a Ray cluster, the one at RAY_ADDRESS or one started
     here (pip install 'ratiosym[cluster]')."""
     num_workers: Annotated[int | None, Arg("N", flag="--workers")] = None
-    """local: the number of runs at the same time, each on its own cores (default: one per core; a
-    single one with an accelerator)."""
+    """local: the number of parallel runs, each on its own cores (default: one per core; a single
+    one with an accelerator)."""
     num_cpus: Annotated[float, Arg(flag="--cpus")] = 1
     """ray: cores per run."""
     num_gpus: Annotated[float, Arg(flag="--gpus")] = 0
     """ray: GPUs per run; a fraction such as 0.25 lets several runs share one."""
     retry_failed: bool = False
-    """Try failed runs again, from their checkpoints."""
+    """Retry failed runs from their checkpoints."""
     track: Annotated[tuple[str, ...], Arg("TRACKER")] = ()
-    """Trackers of every run, instead of the plan's: tensorboard, wandb, or your own as
+    """Trackers of every run, instead of the plan's: tensorboard, wandb, or a custom one as
     package.module:function."""
 
     def run(self) -> None:
-        """Run and show it."""
+        """Run the study and show its progress."""
         from ratiosym.cli.display import console
         from ratiosym.cli.study_display import show_end, show_study_progress
         from ratiosym.experiments.study import run_study
@@ -71,7 +71,7 @@ class RunStudy(Command):
             raise SystemExit(1)
 
     def find_plan(self) -> "tuple[Plan, Path]":
-        """The plan and its directory."""
+        """Return the plan and its directory."""
         from ratiosym.experiments.plans import BUILT_IN, read_plan
         from ratiosym.experiments.study import read_study
 
@@ -89,7 +89,7 @@ class RunStudy(Command):
         return plan, self.out or Path("studies") / plan.name
 
     def make_executor(self) -> "MakeExecutor":
-        """Where to compute."""
+        """Return the factory of the executor."""
         from ratiosym.experiments.jobs import choose_executor
 
         return choose_executor(self.executor, self.num_workers, self.num_cpus, self.num_gpus)

@@ -1,4 +1,4 @@
-"""What ``ratiosym study`` and ``ratiosym report`` show."""
+"""Terminal output of ``ratiosym study`` and ``ratiosym report``."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,8 +21,9 @@ from ratiosym.report.tables import Cell, scores_table
 
 @contextmanager
 def show_study_progress(directory: Path) -> Iterator[Callable[[StudyStatus], None]]:
-    """On a terminal a bar and one line per running run, elsewhere one line per finished run. After
-    an interruption, how to resume.
+    """Show a bar and all running runs on a terminal, or one line per finished run elsewhere.
+
+    After an interruption, print the command that resumes.
     """
     live = (
         Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
@@ -41,11 +42,11 @@ def show_study_progress(directory: Path) -> Iterator[Callable[[StudyStatus], Non
 
 
 class _StudyView:
-    """What is shown while a study runs."""
+    """Display of a running study."""
 
     def __init__(self, live: Live | None) -> None:
         self.live = live
-        self.told: set[Path] | None = None  # runs that were over when last shown
+        self.told: set[Path] | None = None  # runs already reported as over
 
     def show(self, status: StudyStatus) -> None:
         """Show the status of the study."""
@@ -63,7 +64,7 @@ class _StudyView:
             self.live.update(self.picture(status), refresh=True)
 
     def picture(self, status: StudyStatus) -> Group:
-        """The bar, and one line per running run."""
+        """Return the bar and one line per running run."""
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
             Text(status.plan.name, "bold"),
@@ -79,12 +80,12 @@ class _StudyView:
 
 
 def run_name(state: RunStatus) -> str:
-    """A run in words."""
+    """Return task, algorithm and seed of a run."""
     return f"{state.run.task} {state.run.label} seed {state.run.seed}"
 
 
 def numbers(state: RunStatus) -> list[str]:
-    """Return and speed, as far as they are known."""
+    """Format return and speed, as far as they are known."""
     words = [] if state.mean_return is None else [f"return {state.mean_return:.2f}"]
     if state.state == "running":
         speed = state.steps_per_second
@@ -93,20 +94,20 @@ def numbers(state: RunStatus) -> list[str]:
 
 
 def describe(state: RunStatus) -> str:
-    """A run in one line."""
+    """Describe a run in one line."""
     if state.state == "failed":
         return f"{run_name(state)}: {printable(state.error)}"
     return "  ".join([run_name(state), *numbers(state)])
 
 
 def summary(status: StudyStatus) -> str:
-    """How many runs are in which state, and the time left."""
+    """Return the number of runs in each state, and the time left."""
     counts = [f"{len(status.of(state))} {state}" for state in STATES if status.of(state)]
     return f"{', '.join(counts)} of {len(status.runs)} runs; {time_left(status)}"
 
 
 def time_left(status: StudyStatus) -> str:
-    """The estimate in words."""
+    """Format the estimated time left."""
     seconds = status.seconds_left()
     if seconds is None:
         return "time left unknown"
@@ -127,7 +128,7 @@ def time_left(status: StudyStatus) -> str:
 
 
 def show_status(status: StudyStatus, directory: Path) -> None:
-    """The status of a study."""
+    """Show the status of a study."""
     plan = status.plan
     console.print(f"{plan.name}: {plan.about}" if plan.about else plan.name, soft_wrap=True)
     labels = [a.label for a in plan.algorithms]
@@ -157,14 +158,14 @@ def show_status(status: StudyStatus, directory: Path) -> None:
 
 
 def show_failures(status: StudyStatus, directory: Path) -> None:
-    """Failed runs, and where their errors are."""
+    """List failed runs with the location of their errors."""
     for state in status.of("failed"):
         line = f"failed   {describe(state)} ({directory / state.run.path / 'failure.txt'})"
         console.print(line, soft_wrap=True)
 
 
 def show_end(status: StudyStatus, directory: Path) -> None:
-    """The outcome of a study."""
+    """Show the outcome of a study."""
     show_failures(status, directory)
     console.print(f"{summary(status)}. Directory: {directory}", soft_wrap=True)
     if status.of("failed"):
@@ -173,7 +174,7 @@ def show_end(status: StudyStatus, directory: Path) -> None:
 
 
 def show_report(analysis: Analysis, files: list[Path]) -> None:
-    """Table 1 in the terminal, what a reader should know, and where everything is."""
+    """Print Table 1, notes for the reader, and the location of all files."""
 
     def text(cell: Cell) -> Text:
         between = " " if len(scores.columns) <= 3 else "\n"

@@ -1,4 +1,4 @@
-"""``ratiosym tasks``: what can be learned."""
+"""``ratiosym tasks``: list the tasks."""
 
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -11,18 +11,16 @@ from ratiosym.cli.arguments import Command
 class Tasks(Command):
     """List the tasks.
 
-    Environments of your own need not be listed: wherever a task is named, so may be
-    package.module:function, path/to/file.py:function, jaxmarl:NAME or jumanji:NAME
-    (docs/environments/).
+    Wherever a task is expected, you can also give an environment of your own as
+    package.module:function or path/to/file.py:function, or an environment of another library as
+    jaxmarl:NAME or jumanji:NAME (docs/environments/).
     """
 
     json: bool = False
-    """As JSON, for programs."""
+    """Print JSON, for other programs."""
 
     def run(self) -> None:
-        """Print the table. No environment is built, so the sizes of tasks that are not ours are not
-        shown.
-        """
+        """Print the table, without sizes for custom tasks, as no environment is built."""
         from ratiosym.cli.display import show_tasks
         from ratiosym.envs.registry import tasks
         from ratiosym.envs.suites import suite_of
@@ -38,7 +36,7 @@ class Tasks(Command):
 
 
 def missing_libraries() -> list[str]:
-    """What to install for tasks whose library is missing."""
+    """Return what to install for tasks whose library is missing."""
     from ratiosym.cli.doctor import OPTIONAL
 
     return [OPTIONAL[name] for name in ("jaxmarl", "jumanji") if find_spec(name) is None]

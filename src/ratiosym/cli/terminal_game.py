@@ -1,4 +1,4 @@
-"""A person steers one agent in the terminal; a scripted team plays the others."""
+"""A terminal game: the user controls one agent, and a scripted team the others."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -33,16 +33,16 @@ ACTIONS = {
     "right": 2,
     "left": 3,
     "space": EAT,
-}  # any other key eats too, which is to wait
+}  # any other key also eats, which without a dot means to wait
 HELP = "arrows or w a s d: move   space: eat, or wait   q: quit"
 
 
 def play_episode(task: str, agent: int, team: str | None, seed: int) -> float:
-    """One episode; the person's return."""
+    """Play one episode and return its return."""
     env = make(task, agent_ids=False)
     if not isinstance(env, PaxMen):
         raise InputError(
-            f"Task {task!r} cannot be played by hand; those of PaxMen can, as in 'paxmen-4a'."
+            f"Task {task!r} cannot be played by hand; only PaxMen's can, such as 'paxmen-4a'."
         )
     if not 0 <= agent < env.spec.num_agents:
         raise InputError(f"`agent` is {agent}; {task!r} has agents 0 to {env.spec.num_agents - 1}.")
@@ -82,7 +82,7 @@ def play_episode(task: str, agent: int, team: str | None, seed: int) -> float:
 
 
 def draw_screen(env: PaxMen, state: Any, agent: int, line: str) -> None:
-    """The whole map, two cells per character, on a terminal; elsewhere the line alone."""
+    """Draw the map on a terminal, with two cells per character; elsewhere print only the line."""
     if not console.is_terminal:
         console.print(line)
         return
@@ -95,14 +95,12 @@ def draw_screen(env: PaxMen, state: Any, agent: int, line: str) -> None:
 
 
 def cells_of(pixels: np.ndarray) -> np.ndarray:
-    """One colour per cell: that of its middle."""
+    """Return the colour at the centre of each cell."""
     return pixels[CELL // 2 :: CELL, CELL // 2 :: CELL]
 
 
 def half_blocks(cells: np.ndarray) -> Text:
-    """Coloured half blocks: the upper cell is the character's colour, the lower one its
-    background.
-    """
+    """Draw with half blocks: foreground for the upper cell, background for the lower one."""
     if len(cells) % 2:
         cells = np.concatenate([cells, np.zeros_like(cells[:1])])
     text = Text()
@@ -115,8 +113,9 @@ def half_blocks(cells: np.ndarray) -> Text:
 
 @contextmanager
 def keyboard() -> Iterator[Callable[[], str]]:
-    """A function that waits for one key and says its name. Without a terminal: one character of
-    standard input per key.
+    """Yield a function that waits for a key and returns its name.
+
+    Without a terminal, each character of standard input is a key.
     """
 
     def read() -> str:

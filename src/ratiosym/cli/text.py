@@ -1,6 +1,6 @@
-"""Text that is safe to print."""
+"""Sanitise text for printing."""
 
 
 def printable(text: str) -> str:
-    """Text without control characters, which could steer the terminal: they may come from files."""
+    """Remove control characters, which may come from files and could control the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)

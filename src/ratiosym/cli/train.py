@@ -1,4 +1,4 @@
-"""``ratiosym train``: a new run, or an interrupted one resumed."""
+"""``ratiosym train``: start a run, or resume one."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 RUN, OBJECTIVE, NETWORK = "run", "objective", "network"
 OPTIMISATION, DEVICES = "optimisation", "devices"
 GROUPS = (RUN, OBJECTIVE, OPTIMISATION, NETWORK, DEVICES)
-# Settings belong to the optimisation unless they are named here.
+# Settings are grouped under optimisation unless listed here.
 GROUP_OF = {
     **dict.fromkeys(("seed", "steps", "num_evaluations", "num_eval_episodes"), RUN),
     **dict.fromkeys(("network", "hidden_size", "actor_hidden_size", "critic_hidden_size"), NETWORK),
     **dict.fromkeys(("actor_depth", "critic_depth", "critic", "action_distribution"), NETWORK),
 }
 METAVARS = {"network": "NAME"}
-FURTHER_DOCS = {"seed": "Everything random follows from it: same seed, same machine, same numbers."}
+FURTHER_DOCS = {"seed": "The random seed. On one machine, a seed always gives the same numbers."}
 
 
 @dataclass(frozen=True)
@@ -43,45 +43,45 @@ class Train(Command):
       ratiosym train mpe-spread-3ag --objective mappo --epsilon 0.1 --num-seeds 2
       ratiosym train --resume runs/first                     after an interruption
       ratiosym train --resume runs/first --steps 2000000     train for longer
-      ratiosym train --config tuning/first/best.json         what a search found
+      ratiosym train --config tuning/first/best.json         the result of a search
       ratiosym train my_tasks.py:make_env                    a task of your own
 
-    The defaults below are those of the preset and the task: 'ratiosym train TASK --help' shows the
-    defaults of that task, 'ratiosym train TASK --preset paper --help' those of the paper.
+    Defaults depend on the preset and the task: 'ratiosym train TASK --help' shows those of a task,
+    'ratiosym train TASK --preset paper --help' those of the paper.
 
-    The run's directory holds config.json, evaluations.csv, training.csv, summary.json and
+    The run's directory contains config.json, evaluations.csv, training.csv, summary.json and
     checkpoint/ (docs/metrics.md explains the tables).
     """
 
     task: Annotated[str | None, Arg("TASK", RUN, is_positional=True)] = None
-    """What to learn: one of 'ratiosym tasks', package.module:function or path/to/file.py:function
-    for an environment of your own, jaxmarl:NAME or jumanji:NAME for one of those libraries."""
+    """The task: one of 'ratiosym tasks', package.module:function or path/to/file.py:function for an
+    environment of your own, jaxmarl:NAME or jumanji:NAME for one of those libraries."""
     preset: Annotated[str, Arg("NAME", RUN)] = "cpu"
-    """Budget and sizes. paper: the paper's; cpu: minutes on two cores; smoke: seconds, to see that
-    everything works."""
+    """Budget and sizes. paper: the paper's; cpu: minutes on two cores; smoke: seconds, to check
+    that everything works."""
     tuned: Annotated[bool, Arg(group=RUN)] = False
     """Start from the settings that a search found for this task and objective (docs/tuning.md).
-    Without it all objectives start from equal settings."""
+    Without this option, all objectives share the same settings."""
     config: Annotated[Path | None, Arg("FILE", RUN)] = None
-    """Instead of a preset: the task and all settings in this file, the best.json of a search or the
-    config.json of a run."""
+    """Take the task and all settings from this file instead of a preset: the best.json of a search
+    or the config.json of a run."""
     resume: Annotated[Path | None, Arg("DIR", RUN)] = None
-    """Resume the run in this directory, exactly as if it had never stopped."""
+    """Resume the run in this directory, exactly as if it had not been interrupted."""
     out: Annotated[Path | None, Arg("DIR", RUN)] = None
     """The run's directory, new or empty (default: runs/TASK/OBJECTIVE/seed-S)."""
     num_seeds: Annotated[int, Arg(group=RUN)] = 1
-    """Train seeds S, S + 1, ... side by side, each in DIR/seed-S: one device per seed as far as
-    there are devices, then several per device."""
+    """Train seeds S, S + 1, ... in parallel, each in DIR/seed-S: one device per seed if there are
+    enough devices, otherwise several seeds per device."""
     track: Annotated[tuple[str, ...], Arg("TRACKER", RUN)] = ()
-    """Where else to log: tensorboard, wandb, or your own as package.module:function."""
+    """Trackers to log to: tensorboard, wandb, or a custom one as package.module:function."""
     coordinator: Annotated[str | None, Arg("HOST:PORT", DEVICES)] = None
     """Several hosts: the address of process 0, the same for all of them."""
     num_processes: Annotated[int | None, Arg("N", DEVICES)] = None
     """Several hosts: the number of processes."""
     process_id: Annotated[int | None, Arg("I", DEVICES)] = None
-    """Several hosts: which process this is, from 0."""
+    """Several hosts: the index of this process, from 0."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Everything else that was given, by name: options of ``presets.configure``."""
+    """All other options that were given, as arguments of ``presets.configure``."""
 
     other_names: ClassVar = {
         **dict.fromkeys(("lr", "learning-rate", "actor-lr"), "--actor-learning-rate"),
@@ -103,21 +103,21 @@ class Train(Command):
 
     @classmethod
     def options(cls, words: Sequence[str]) -> list[Option]:
-        """Our own options, and all settings of a run with the objectives' parameters."""
+        """Return the command's own options and all settings, including objective parameters."""
         own = options_of(cls, skip=("settings",))
         found = [*own, *setting_options(find_objective(words))]
         return sorted(found, key=lambda option: GROUPS.index(option.arg.group))
 
     @classmethod
     def build(cls, given: dict[str, Any]) -> "Train":
-        """Settings apart from the rest."""
+        """Separate settings from the command's own options."""
         own = {f.name for f in fields(cls)}
         settings = {name: value for name, value in given.items() if name not in own}
         return cls(**{n: v for n, v in given.items() if n in own}, settings=settings)
 
     @classmethod
     def defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """The settings of the preset, the task and the objective that were named."""
+        """Return the settings of the given preset, task and objective."""
         from ratiosym.experiments.presets import change, preset
         from ratiosym.experiments.settings import shipped_settings
 
@@ -132,7 +132,7 @@ class Train(Command):
         return flat(change(base, **objective))
 
     def run_config(self) -> "RunConfig":
-        """What the options describe: what ``ratiosym.train`` makes of the same options."""
+        """Return the same configuration as ``ratiosym.train`` for these options."""
         from ratiosym.envs.registry import task_name
         from ratiosym.experiments.presets import change, configure
 
@@ -144,11 +144,11 @@ class Train(Command):
             raise InputError(
                 "Name a task, as in 'ratiosym train mpe-spread-3ag'. 'ratiosym tasks' lists all."
             )
-        # A wrong name is reported before anything that depends on the task.
+        # Report an unknown task before anything that depends on it.
         return configure(task_name(self.task), self.preset, self.tuned, **self.settings)
 
     def run(self) -> None:
-        """Train and show it."""
+        """Train or resume, and show the progress."""
         from ratiosym.cli.display import show_summaries
 
         if self.resume is not None:
@@ -173,7 +173,7 @@ class Train(Command):
             return loop.start(config, out, self.num_seeds, on_progress, self.track, origin)
 
     def resume_run(self, directory: Path) -> "list[Run]":
-        """The run in a directory, resumed."""
+        """Resume the run in a directory."""
         from ratiosym.cli.display import show_progress
         from ratiosym.learning.devices import start_jax
         from ratiosym.runs import loop
@@ -184,34 +184,32 @@ class Train(Command):
             return loop.resume(directory, steps, on_progress, track)
 
     def check_resume(self) -> None:
-        """A resumed run has its settings; only its budget may be changed."""
+        """Reject settings for a resumed run, except for a larger budget."""
         allowed = ("resume", "steps", "track", "coordinator", "num_processes", "process_id")
         own = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
         given = [name for name in (*own, *self.settings) if name not in (*allowed, "settings")]
         if given:
             names = ", ".join("TASK" if name == "task" else to_flag(name) for name in given)
             raise InputError(
-                f"--resume takes all settings from the run's config.json. Leave out {names}; only "
-                f"--steps may be given, to train for longer."
+                f"--resume takes all settings from the run's config.json. Omit {names}; only "
+                f"--steps can be given, to train for longer."
             )
 
 
 def read_config(train: Train) -> "RunConfig":
-    """The settings in the file that --config names."""
+    """Read the settings from the --config file."""
     from ratiosym.experiments.presets import read_settings
 
     for name in ("task", "preset", "tuned"):
         if getattr(train, name) != getattr(Train, name):
             what = "TASK" if name == "task" else to_flag(name)
-            raise InputError(f"--config brings the task and all settings. Leave out {what}.")
+            raise InputError(f"--config provides the task and all settings. Omit {what}.")
     assert train.config is not None
     return read_settings(train.config)
 
 
 def find_objective(words: Sequence[str]) -> str | None:
-    """The objective that is named on the command line or in the file of --config: its parameters
-    are options.
-    """
+    """Find the objective on the command line or in the --config file, to offer its parameters."""
     objective, file = find_value(words, "--objective"), find_value(words, "--config")
     if objective is not None or not file:
         return objective
@@ -219,7 +217,7 @@ def find_objective(words: Sequence[str]) -> str | None:
 
     try:
         return read_settings(Path(file)).objective
-    except InputError:  # reported when the file is read for its settings
+    except InputError:  # reported later, when the settings are read
         return None
 
 
@@ -227,9 +225,7 @@ def find_objective(words: Sequence[str]) -> str | None:
 
 
 def setting_options(objective: str | None) -> list[Option]:
-    """Everything that ``presets.configure`` takes, with the parameters of all known objectives and
-    of the one that is named.
-    """
+    """Return an option per argument of ``presets.configure`` and per objective parameter."""
     from ratiosym.learning.config import Hyperparameters, RunConfig, RunShape
 
     parts = (RunConfig, Hyperparameters, RunShape)
@@ -256,7 +252,7 @@ def _settings_of(part: type, skip: Iterable[str]) -> list[Option]:
 
 
 def objective_options(named: str | None) -> list[Option]:
-    """``--objective``, and each parameter once, whichever objectives have it."""
+    """Return ``--objective`` and each objective parameter once, even if several share it."""
     from ratiosym.objectives import OBJECTIVES, get_objective
 
     objectives = dict(OBJECTIVES)
@@ -266,7 +262,7 @@ def objective_options(named: str | None) -> list[Option]:
     choice = Option(
         "objective",
         str,
-        f"What is maximised: {names}; or your own as package.module:OBJECTIVE.",
+        f"The objective to maximise: {names}; or a custom one as package.module:OBJECTIVE.",
         Arg("NAME", OBJECTIVE),
     )
     parameters = dict.fromkeys(p.name for o in objectives.values() for p in o.parameters)
@@ -274,7 +270,7 @@ def objective_options(named: str | None) -> list[Option]:
 
 
 def _parameter_option(name: str, objectives: "dict[str, Objective]") -> Option:
-    """What a parameter means: one sentence for all objectives that share it."""
+    """Describe a parameter once for all objectives that share its meaning."""
     owners: dict[str, list[str]] = {}
     defaults = []
     for key, objective in objectives.items():
@@ -287,7 +283,7 @@ def _parameter_option(name: str, objectives: "dict[str, Objective]") -> Option:
 
 
 def flat(config: "RunConfig") -> dict[str, Any]:
-    """A configuration by the names of options."""
+    """Flatten a configuration to option names."""
     names = ("objective", "seed", "steps", "num_evaluations", "anneal_learning_rates")
     return {
         **{name: getattr(config, name) for name in names},

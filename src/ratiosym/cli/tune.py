@@ -1,4 +1,4 @@
-"""``ratiosym tune``: search hyperparameters."""
+"""``ratiosym tune``: search for hyperparameters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from ratiosym.cli.arguments import MAX_SEED, Arg, Command, Option, options_of, to_flag
 from ratiosym.errors import InputError
 
-if TYPE_CHECKING:  # Optuna takes its time to load
+if TYPE_CHECKING:  # Optuna is slow to import
     from ratiosym.experiments.jobs import MakeExecutor
     from ratiosym.experiments.tuning import Search
     from ratiosym.learning.config import RunConfig
@@ -19,67 +19,68 @@ GROUPS = (SEARCH, TRIAL, WORKERS)
 
 @dataclass(frozen=True)
 class Tune(Command):
-    """Search hyperparameters on a task as the paper does, or resume a search.
+    """Search for hyperparameters on a task as in the paper, or resume a search.
 
     examples:
       ratiosym tune mpe-spread-3ag --preset smoke --trials 6 --num-seeds 2
       ratiosym tune mpe-spread-3ag --objective mappo --out tuning/spread
-      ratiosym train --config tuning/spread/best.json     with what it found
+      ratiosym train --config tuning/spread/best.json     train with the result
       ratiosym tune --all first-results --trials 10 --num-seeds 3
 
-    Workers on many machines, the same command on each (password in PGPASSWORD or ~/.pgpass):
+    For workers on several machines, run the same command on each (password in PGPASSWORD or
+    ~/.pgpass):
 
       ratiosym tune mpe-spread-3ag --storage postgresql://user@host/database
 
-    After an interruption the same command resumes; at most the seeds that were running are lost.
-    The directory holds best.json, trials.csv, importance.json, pictures, and trials/ with the
-    evaluations of every seed. 'ratiosym tune TASK --help' shows the defaults of that task.
+    After an interruption, the same command resumes the search; at most the running seeds are lost.
+    The directory contains best.json, trials.csv, importance.json, figures, and trials/ with the
+    evaluations of every seed. 'ratiosym tune TASK --help' shows the defaults of a task.
     """
 
     task: Annotated[str | None, Arg("TASK", SEARCH, is_positional=True)] = None
     """The task to tune on; 'ratiosym tasks' lists them."""
     objective: Annotated[str, Arg("NAME", SEARCH)] = "mars"
-    """What is maximised: the objectives of 'ratiosym train'."""
+    """The objective to maximise, as for 'ratiosym train'."""
     all: Annotated[str | None, Arg("PLAN", SEARCH)] = None
-    """Instead of a task: every algorithm of a plan on each of its tasks, in DIR/TASK/LABEL. Sizes
-    are the plan's, and so are the steps, halved."""
+    """Instead of a task: tune every algorithm of a plan on each of its tasks, in DIR/TASK/LABEL,
+    with the plan's sizes and half its steps."""
     num_trials: Annotated[int | None, Arg("N", SEARCH, flag="--trials")] = None
     """The number of trials (default: the paper's, 40 for objectives with one parameter and 80 for
-    those with two). It may be raised when a search is resumed."""
+    those with two). It can be raised when a search is resumed."""
     num_seeds: Annotated[int, Arg(group=SEARCH)] = 5
-    """Seeds per trial, 1000, 1001, ..., one after another with a pruning check after each."""
+    """Seeds per trial (1000, 1001, ...), run one after another with a pruning check after each."""
     out: Annotated[Path | None, Arg("DIR", SEARCH)] = None
-    """The directory of the search: new, empty, or with this search in it (default:
+    """The directory of the search: new, empty, or containing this search (default:
     tuning/TASK/OBJECTIVE)."""
     seed: Annotated[int, Arg(group=SEARCH, low=0, high=MAX_SEED)] = 0
-    """The seed of the sampler. With one worker the same seed gives the same trials."""
+    """The seed of the sampler. With one worker, a seed always gives the same trials."""
     preset: Annotated[str, Arg("NAME", TRIAL)] = "cpu"
-    """Sizes, and twice the steps of a trial: paper, cpu or smoke."""
+    """Sizes and budget (paper, cpu or smoke). A trial's runs have half the budget."""
     executor: Annotated[Literal["local", "ray"], Arg(group=WORKERS)] = "local"
     """local: processes on this machine. ray: a Ray cluster, the one at RAY_ADDRESS or one started
     here (pip install 'ratiosym[cluster]')."""
     num_workers: Annotated[int | None, Arg("N", WORKERS, flag="--workers")] = None
-    """local: the number of processes, each bound to a core (default: one per core; a single one
+    """local: the number of processes, each pinned to a core (default: one per core; a single one
     with an accelerator)."""
     num_cpus: Annotated[float, Arg(group=WORKERS, flag="--cpus")] = 1
     """ray: cores per worker."""
     num_gpus: Annotated[float, Arg(group=WORKERS, flag="--gpus")] = 0
     """ray: GPUs per worker."""
     storage: Annotated[str | None, Arg("URL", WORKERS)] = None
-    """postgresql://USER@HOST:PORT/DATABASE for workers on many machines (default: a journal file in
-    DIR)."""
+    """postgresql://USER@HOST:PORT/DATABASE for workers on several machines (default: a journal file
+    in DIR)."""
     name: Annotated[str, Arg("NAME", WORKERS)] = ""
-    """The name of the search in the database (default: TASK/OBJECTIVE); with --all it comes before
+    """The name of the search in the database (default: TASK/OBJECTIVE); with --all, a prefix of
     TASK/LABEL."""
     track: Annotated[tuple[str, ...], Arg("TRACKER", TRIAL)] = ()
-    """Trackers of every seed's evaluations: tensorboard, wandb, or your own as
+    """Trackers of every seed's evaluations: tensorboard, wandb, or a custom one as
     package.module:function."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Steps, evaluations and sizes that were given: options of ``presets.configure``."""
+    """Steps, evaluations and sizes that were given, as arguments of ``presets.configure``."""
 
     @classmethod
     def options(cls, words: Sequence[str]) -> list[Option]:
-        """Our own options, and the sizes of a run."""
+        """Return the command's own options and the sizes of a run."""
         from ratiosym.cli.train import setting_options
         from ratiosym.learning.config import RunShape
 
@@ -94,14 +95,14 @@ class Tune(Command):
 
     @classmethod
     def build(cls, given: dict[str, Any]) -> "Tune":
-        """Settings apart from the rest."""
+        """Separate settings from the command's own options."""
         own = {f.name for f in fields(cls)}
         settings = {name: value for name, value in given.items() if name not in own}
         return cls(**{n: v for n, v in given.items() if n in own}, settings=settings)
 
     @classmethod
     def defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """The settings of the preset and the task that were named."""
+        """Return the settings of the given preset and task."""
         from ratiosym.cli.train import flat
         from ratiosym.experiments.presets import tuning_preset
 
@@ -110,7 +111,7 @@ class Tune(Command):
         return {name: value for name, value in config.items() if name not in ("objective", "seed")}
 
     def run(self) -> None:
-        """Search and show it."""
+        """Run the searches and show their progress."""
         from ratiosym.cli.tune_display import show_outcome, show_search_progress
         from ratiosym.experiments.tuning import tune
         from ratiosym.learning.devices import clear_programs, start_jax
@@ -128,7 +129,7 @@ class Tune(Command):
             clear_programs()
 
     def searches(self) -> "list[Search]":
-        """What the options describe: one search, or those of a plan."""
+        """Return the search that the options describe, or those of a plan."""
         from ratiosym.envs.registry import task_directory, task_name
         from ratiosym.experiments.presets import change, tuning_preset
 
@@ -145,16 +146,16 @@ class Tune(Command):
         return [self.make_search(change(base, **self.settings), out, self.name)]
 
     def check_settings(self) -> None:
-        """What is searched cannot be given."""
+        """Reject settings that are searched."""
         from ratiosym.experiments.search_spaces import COMMON
 
         for name in self.settings:
             if name in COMMON:
                 choices = ", ".join(map(str, COMMON[name]))
-                raise InputError(f"{to_flag(name)} is searched ({choices}). Leave it out.")
+                raise InputError(f"{to_flag(name)} is searched ({choices}). Omit it.")
 
     def planned_searches(self) -> "list[Search]":
-        """The searches of a plan, task after task."""
+        """Return the searches of a plan, task by task."""
         from ratiosym.envs.registry import task_directory
         from ratiosym.experiments.plans import read_plan
         from ratiosym.experiments.presets import change
@@ -168,7 +169,7 @@ class Tune(Command):
         if given:
             names = ", ".join("TASK" if name == "task" else to_flag(name) for name in given)
             raise InputError(
-                f"--all takes task, objective, preset and sizes from the plan. Leave out {names}."
+                f"--all takes task, objective, preset and sizes from the plan. Omit {names}."
             )
         searches = []
         for task in plan.tasks:
@@ -192,7 +193,7 @@ class Tune(Command):
         return Search(config, trials, out, seeds, self.seed, self.storage, name, self.track)
 
     def make_executor(self) -> "MakeExecutor | None":
-        """Where trials are run: a single local worker is this process."""
+        """Return the factory of the executor; a single local worker runs in this process."""
         from ratiosym.experiments.jobs import choose_executor, default_workers
 
         executor = choose_executor(self.executor, self.num_workers, self.num_cpus, self.num_gpus)

@@ -1,4 +1,4 @@
-"""What ``ratiosym tune`` shows."""
+"""Terminal output of ``ratiosym tune``."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,8 +15,9 @@ from ratiosym.experiments.tuning import Outcome, Search, TrialRow, best_of
 
 @contextmanager
 def show_search_progress(search: Search) -> Iterator[Callable[[list[TrialRow]], None]]:
-    """On a terminal a bar, elsewhere one line per finished trial. After an interruption, how to
-    resume.
+    """Show a bar on a terminal, or one line per finished trial elsewhere.
+
+    After an interruption, say how to resume.
     """
     bar = make_bar()
     view = _SearchView(bar, f"{search.config.task} {search.config.objective}", len(search.seeds))
@@ -25,19 +26,19 @@ def show_search_progress(search: Search) -> Iterator[Callable[[list[TrialRow]], 
             yield view.show
     except KeyboardInterrupt:
         console.print(
-            f"Interrupted. Finished trials are in {search.out}; the same command resumes.",
+            f"Interrupted. Finished trials are in {search.out}; resume with the same command.",
             soft_wrap=True,
         )
         raise
 
 
 class _SearchView:
-    """What is shown while a search runs."""
+    """Display of a running search."""
 
     def __init__(self, bar: Progress, title: str, num_seeds: int) -> None:
         self.bar, self.title, self.num_seeds = bar, title, num_seeds
         self.row = bar.add_task(title, total=None, state="starting")
-        self.told: set[int] | None = None  # trials that were over when last shown
+        self.told: set[int] | None = None  # trials already reported as over
 
     def show(self, rows: list[TrialRow]) -> None:
         """Show the status of the trials."""
@@ -63,13 +64,13 @@ class _SearchView:
 
 
 def describe(row: TrialRow) -> str:
-    """A finished trial in a few words."""
+    """Describe a finished trial."""
     value = "" if row.value is None else f" {row.value:.4g}"
     return f"trial {row.number} {row.state}{value} after {len(row.seeds)} seeds"
 
 
 def summary(rows: list[TrialRow]) -> str:
-    """How far, and the best so far."""
+    """Summarise the progress and the best trial so far."""
     counts = {
         state: sum(row.state == state for row in rows)
         for state in ("complete", "pruned", "diverged")
@@ -83,14 +84,14 @@ def summary(rows: list[TrialRow]) -> str:
 
 
 def show_outcome(outcome: Outcome, pictures: list[Path]) -> None:
-    """The best trial, what mattered, and where everything is."""
+    """Show the best trial, the importance of hyperparameters, and the location of all files."""
     search, best = outcome.search, outcome.best
     title = f"{search.config.task} {search.config.objective}"
     console.print(f"{title}: {summary(outcome.rows)}", soft_wrap=True)
     if best is None:
         console.print(
-            "No trial was completed, so there is no best one. Raise --trials or --steps, or see "
-            "trials.csv for what happened."
+            "No trial was completed, so there is no best one. See trials.csv for the reasons, or "
+            "raise --trials or --steps."
         )
         return
     table = Table(
@@ -107,7 +108,7 @@ def show_outcome(outcome: Outcome, pictures: list[Path]) -> None:
     console.print(
         "Importance: main effects in an additive model of all trials (docs/tuning.md)."
         if outcome.importance
-        else "Too few trials to say what mattered."
+        else "Too few trials to estimate the importance of hyperparameters."
     )
     for path in pictures:
         console.print(f"Picture: {path}", soft_wrap=True)

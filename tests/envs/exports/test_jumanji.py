@@ -154,5 +154,5 @@ def test_pictures_of_paxmen(key):
 def test_an_environment_without_pictures_says_so(key):
     env = JumanjiEnv(Counter())
     state, _ = env.reset(key)
-    with pytest.raises(NotImplementedError, match="'counter' has no pictures"):
+    with pytest.raises(NotImplementedError, match="'counter' cannot be rendered"):
         env.render(state)
