@@ -1,1 +1,1 @@
-"""Speed, as ratios measured in one run: ``make bench``."""
+"""Speed benchmarks, reported as ratios measured in the same run: ``make bench``."""

@@ -1,5 +1,7 @@
-"""``python -m benchmarks [learner] [gradient] [environments] [paxmen] [aerojax] [memory]``: all, or
-some. ``python -m benchmarks torch`` needs PyTorch and TorchRL instead of JAX (.venv-torch).
+"""Run some or all benchmarks.
+
+python -m benchmarks [learner] [gradient] [environments] [paxmen] [aerojax] [memory]
+python -m benchmarks torch    # needs PyTorch and TorchRL instead of JAX (.venv-torch)
 """
 
 import importlib

@@ -1,6 +1,6 @@
-"""AeroJAX, 256 environments, random actions: steps per second on one and on two devices.
+"""AeroJAX's speed with 256 environments and random actions, on one device and on several.
 
-Included: the heuristic opponents, observations, rewards, metrics, and episode starts from a pool.
+This includes heuristic opponents, observations, rewards, metrics, and episode starts from a pool.
 """
 
 import jax

@@ -1,8 +1,7 @@
-"""Environment steps per second: the library as it ships, with its own auto-reset, beside ours with
-a pool of starts.
+"""Environment steps per second: libraries with their own auto-reset against our adapters.
 
-Random legal actions, episode starts included, everything the environments give is used. Both run in
-one process and take turns, so that other load on the machine meets both.
+Actions are random and legal, episode starts are included, and all outputs are used. Both versions
+alternate in one process, so that other load on the machine affects both equally.
 """
 
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from ratiosym.types import EnvSpec, Key, Observation
 
 NUM_STEPS = 128
 NUM_ROUNDS = 3
-BARS = {  # ours over the library's, 64 environments, two cores
+BARS = {  # minimum speedup over the library with 64 environments on two cores
     "rware-tiny-2ag": 2.2,
     "connector-5x5x3a": 3.0,
     "connector-10x10x10a": 6.0,
@@ -30,7 +29,7 @@ BARS = {  # ours over the library's, 64 environments, two cores
     "jaxnav-11x11x4a": 8.0,
 }
 
-Play = Callable[[Key], jax.Array]  # NUM_STEPS steps of all environments, down to one number
+Play = Callable[[Key], jax.Array]  # NUM_STEPS steps of all environments, reduced to one number
 
 
 def ours(env: Env, num_envs: int) -> Play:
@@ -38,9 +37,7 @@ def ours(env: Env, num_envs: int) -> Play:
 
 
 def jaxmarl_as_it_ships(env: Env, num_envs: int) -> Play:
-    """``step`` of a jaxmarl environment resets where an episode ended. Its masks come from
-    ``get_avail_actions``.
-    """
+    """Use jaxmarl's own ``step``, which resets, and ``get_avail_actions`` for the masks."""
     library, spec = env.library, env.spec
 
     def act(key, state):
@@ -69,7 +66,7 @@ def jaxmarl_as_it_ships(env: Env, num_envs: int) -> Play:
 
 
 def jumanji_as_it_ships(env: Env, num_envs: int) -> Play:
-    """The library's auto-reset wrapper under ``vmap``."""
+    """Use jumanji's auto-reset wrapper under ``vmap``."""
     from jumanji.wrappers import AutoResetWrapper
 
     library, spec = AutoResetWrapper(env.library), env.spec
@@ -99,7 +96,7 @@ def legal_actions(spec: EnvSpec, key: Key, observation: Observation) -> jax.Arra
 
 
 def seconds(*plays: Play) -> list[float]:
-    """The best time of each, taken in turns."""
+    """Return the best time of each, measured alternately."""
     rounds = []
     with jax.numpy_rank_promotion("allow"):
         for _ in range(NUM_ROUNDS):

@@ -1,6 +1,4 @@
-"""The gradient of the recurrent actor in four forms, in one run: plain or its own, whole or in
-blocks of rows.
-"""
+"""Four ways to compute the recurrent actor's gradient: autodiff or custom, whole or in blocks."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +21,7 @@ ROWS_PER_BLOCK = 16
 def plain_gru(
     params: GRUParams, inputs: jax.Array, is_start: jax.Array, carry: jax.Array
 ) -> jax.Array:
-    """The same forward pass, left to automatic differentiation."""
+    """The same forward pass with automatic differentiation."""
     projected = inputs @ params.input_kernel + expand(params.input_bias, inputs.ndim)
     retain = 1.0 - is_start.astype(inputs.dtype)[..., None]
     return _forward(params.recurrent_kernel, params.candidate_bias, projected, retain, carry)[0]

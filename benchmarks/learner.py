@@ -1,8 +1,7 @@
-"""The whole learner at the reference work: recurrent, GRU 128, MLP 128, rollout 128, 4 epochs, 4
-minibatches.
+"""The whole learner with reference sizes: GRU 128, MLP 128, rollout 128, 4 epochs, 4 minibatches.
 
-Prints environment steps per second, achieved GFLOP/s against the machine's own matrix
-multiplication, and the same program on one device beside two.
+Prints environment steps per second, the achieved GFLOP/s compared to the machine's own matrix
+multiplication, and the same program on one device and on several.
 """
 
 from functools import partial
@@ -23,8 +22,8 @@ from ratiosym.learning.train import make_learner
 from ratiosym.types import EnvSpec
 
 # Environment steps per second of recurrent MAPPO on two cores of an AMD EPYC machine whose matrix
-# multiplication reaches 170 GFLOP/s, at 64 environments (docs/performance.md): a share of that peak
-# is what compares machines.
+# multiplication reaches 170 GFLOP/s, at 64 environments (docs/performance.md). The fraction of that
+# peak is comparable between machines.
 PEERS = {
     "mpe-spread-3ag": ("JaxMARL mappo_rnn", 3390.0),
     "rware-tiny-2ag": ("Mava rec_mappo", 2050.0),
@@ -33,9 +32,7 @@ PEER_PEAK = 170.0
 
 
 def flops_per_step(spec: EnvSpec, shape: RunShape) -> float:
-    """Multiply-adds per environment step: each row once in the rollout, three times in each
-    epoch.
-    """
+    """Return the FLOPs per environment step: one pass in the rollout, three in each epoch."""
 
     def row(num_inputs: int, h: int, num_outputs: int) -> float:
         return 2.0 * (num_inputs * h + 6 * h * h + h * h + h * num_outputs)
@@ -62,7 +59,7 @@ def steps_per_second(task: str, shape: RunShape, devices: list[jax.Device]) -> f
 
 
 def phases(task: str, shape: RunShape) -> dict[str, float]:
-    """Seconds of an update up to the end of each phase, all devices."""
+    """Return the seconds from the start of an update to the end of each phase."""
     env, config = make(task), RunConfig(task, shape=shape)
     learner = make_learner(env, config, 1)
     settings = jax.tree.map(np.float32, config.hyperparameters)
@@ -77,7 +74,7 @@ def phases(task: str, shape: RunShape) -> dict[str, float]:
         return make_batch(shape, learner.model, params.critic, groups, after, transition, settings)
 
     def total(part):
-        def summed(params, groups):  # everything is used, so that nothing is left out
+        def summed(params, groups):  # use all outputs, so that nothing is optimised away
             leaves = [
                 x
                 for x in jax.tree.leaves(part(params, groups))

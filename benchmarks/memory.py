@@ -1,6 +1,4 @@
-"""Memory does not grow with the length of a run: resident size and live arrays after few and after
-many updates.
-"""
+"""Check that memory does not grow during a run: resident size and live arrays over time."""
 
 import resource
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""PaxMen, 256 environments, random actions, episode starts included: steps per second on one and on
-two devices.
+"""PaxMen's speed with 256 environments and random actions, on one device and on several.
 
-Beside it the NumPy model of the tests, one environment in a loop.
+Episode starts are included. For comparison, the NumPy model of the tests runs one environment in a
+loop.
 """
 
 from time import perf_counter
@@ -31,13 +31,13 @@ def random_moves(key: Key, observation: Observation) -> jax.Array:
 
 
 def slow_steps_per_second(num_agents: int, num_episodes: int = 2) -> float:
-    """The NumPy model: reset, random actions, steps and everything agents and critic see."""
+    """Time the NumPy model: resets, random actions, steps and all observations."""
     rng = np.random.default_rng(0)
     model = Reference(num_agents, 0)
     began = perf_counter()
     for _ in range(num_episodes):
         model.start_anywhere(rng)
-        spare = model.draw(rng)  # for a round finished, which random play does not do
+        spare = model.draw(rng)  # for a finished round, which random play never reaches
         for _ in range(model.time_limit):
             model.step(rng.integers(5, size=num_agents), spare)
             for agent in range(num_agents):

@@ -1,6 +1,4 @@
-"""Many environments stepped in one program, episode starts from a pool included; everything they
-give is used.
-"""
+"""Step many environments in one program, with episode starts from a pool, using all outputs."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +19,7 @@ Act = Callable[[Key, Observation], jax.Array]  # actions of all environments
 
 
 def play(env: Env, act: Act, num_envs: int, num_steps: int, key: Key) -> jax.Array:
-    """A number that depends on everything the environments gave."""
+    """Step the environments and return a number that depends on all their outputs."""
 
     def step(before, key):
         state, observation, starts = before
@@ -41,7 +39,7 @@ def play(env: Env, act: Act, num_envs: int, num_steps: int, key: Key) -> jax.Arr
 
 
 def steps_per_second(env: Env, act: Act, num_envs: int, num_steps: int, num_devices: int) -> float:
-    """With the environments shared out over the devices."""
+    """Measure the speed with the environments distributed over the devices."""
     mesh = Mesh(np.array(jax.devices()[:num_devices]), ("device",))
     one = partial(play, env, act, num_envs // num_devices, num_steps)
     row = P("device")
@@ -54,5 +52,5 @@ def steps_per_second(env: Env, act: Act, num_envs: int, num_steps: int, num_devi
 
 
 def total(values: Any) -> jax.Array:
-    """Of all numbers in it."""
+    """Sum all numbers in a tree."""
     return sum(jnp.sum(x, dtype=jnp.float32) for x in jax.tree.leaves(values))

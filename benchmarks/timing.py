@@ -1,4 +1,4 @@
-"""How long things take: the best of several repetitions, which other load disturbs least."""
+"""Timing as the best of several repetitions, which other load disturbs least."""
 
 from collections.abc import Callable
 from time import perf_counter
@@ -19,7 +19,7 @@ def best_seconds(function: Callable[[], Any], repetitions: int = 5) -> float:
 
 
 def peak_gflops(size: int = 2048) -> float:
-    """This machine's float32 matrix multiplication on all cores."""
+    """Measure float32 matrix multiplication on all cores of this machine."""
     a = jnp.ones((size, size)) / size
     multiply = jax.jit(lambda a: a @ a)
     return 2 * size**3 / best_seconds(lambda: multiply(a), 10) / 1e9

@@ -1,11 +1,11 @@
-"""RatioLoss against TorchRL's ClipPPOLoss: forward and backward pass, in one process, in turn."""
+"""RatioLoss against TorchRL's ClipPPOLoss: forward and backward pass, alternately timed."""
 
 import os
 from time import process_time
 
 import torch
 
-from ratiosym.torch import RatioLoss  # isort: skip  (says what to install where it is missing)
+from ratiosym.torch import RatioLoss  # isort: skip  (says what to install if it is missing)
 from tensordict import TensorDict
 from tensordict.nn import NormalParamExtractor, TensorDictModule
 from torch import nn
@@ -38,7 +38,7 @@ def make_batch(actor: nn.Module, num: int) -> TensorDict:
 
 
 def seconds(loss: nn.Module, data: TensorDict) -> float:
-    """CPU time of one thread, which other load disturbs least."""
+    """Measure the CPU time of one thread, which other load disturbs least."""
     began = process_time()
     out = loss(data)
     (out["loss_objective"] + out["loss_critic"] + out["loss_entropy"]).backward()

@@ -1,7 +1,7 @@
 """Compare two runs: their curves, their ratios and their evaluations.
 
-    python examples/compare_runs.py                        # trains two tiny ones first
-    python examples/compare_runs.py demo/mars demo/mappo   # two of your own
+    python examples/compare_runs.py                        # trains two tiny runs first
+    python examples/compare_runs.py demo/mars demo/mappo   # compares two of your own
 
 One seed each shows how they differ, not which is better. For that, run a study with several seeds
 and let ``ratiosym report`` compute intervals.
@@ -19,7 +19,7 @@ from ratiosym.runs.directory import find_runs
 
 
 def describe(directory: Path) -> str:
-    """A line on one run, from its records and from fresh episodes."""
+    """Describe a run in one line, from its records and fresh episodes."""
     (run,) = find_runs(directory)
     episodes = ratiosym.evaluate(directory, num_episodes=64)
     error = np.std(episodes.returns) / np.sqrt(len(episodes.returns))
@@ -32,7 +32,7 @@ def describe(directory: Path) -> str:
 
 
 def main(directories: list[Path], picture: Path) -> None:
-    """Print a line per run and draw all of them into one picture."""
+    """Print a line per run and draw all of them in one picture."""
     for directory in directories:
         print(describe(directory))
     for path in draw_runs(directories, picture):

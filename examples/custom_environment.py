@@ -1,11 +1,11 @@
-"""An environment of your own: agents on a ring of cells meet in one of them.
+"""A custom environment: agents on a ring of cells have to meet in one of them.
 
     python examples/custom_environment.py
     ratiosym train examples/custom_environment.py:make_env --preset smoke --out runs/meeting
     ratiosym render runs/meeting
 
 An environment is a frozen dataclass with a ``spec`` and two pure functions, ``reset`` and ``step``.
-``draw`` is optional. ``ratiosym.check_env`` plays it and says what is wrong, if anything is.
+``draw`` is optional. ``ratiosym.check_env`` plays it and reports any violation of the contract.
 """
 
 import tempfile
@@ -21,7 +21,7 @@ from ratiosym import Discrete, EnvSpec, Observation, Step
 
 
 class MeetingState(NamedTuple):
-    """Where everybody is, and how late it is."""
+    """Positions of the agents, and the number of steps taken."""
 
     cells: jax.Array  # int32 [A]
     time: jax.Array  # int32 []
@@ -29,12 +29,14 @@ class MeetingState(NamedTuple):
 
 @dataclass(frozen=True)
 class Meeting:
-    """Agents on a ring of ``num_cells`` cells meet.
+    """Agents on a ring of ``num_cells`` cells have to meet.
 
-    Observation ``[A, num_cells]``: how many others are in each cell, seen from one's own. State
-    ``[num_cells]``: how many agents are in each cell. Action: one cell back, stay, one cell on.
-    Reward, shared: the largest share of agents in one cell. End: all have met (terminated), or the
-    clock (truncated). Metric: ``met``, whether they have.
+    - Observation ``[A, num_cells]``: number of others in each cell, relative to the agent's own.
+    - State ``[num_cells]``: number of agents in each cell.
+    - Action: one cell back, stay, one cell forward.
+    - Reward, shared: the largest fraction of agents in one cell.
+    - End: all agents have met (terminated), or the time limit (truncated).
+    - Metric: ``met``, whether all agents have met.
     """
 
     num_agents: int = 3
@@ -43,7 +45,7 @@ class Meeting:
 
     @property
     def spec(self) -> EnvSpec:
-        """The sizes of everything."""
+        """Sizes of the environment."""
         return EnvSpec(
             name="meeting",
             num_agents=self.num_agents,
@@ -55,13 +57,13 @@ class Meeting:
         )
 
     def reset(self, key):
-        """Start an episode: everybody anywhere."""
+        """Start an episode with all agents at random cells."""
         cells = jax.random.randint(key, (self.num_agents,), 0, self.num_cells)
         state = MeetingState(cells, jnp.zeros((), jnp.int32))
         return state, self._observe(state)
 
     def step(self, key, state, action):
-        """Everybody moves. Never starts a new episode: the learner does."""
+        """Move all agents. Never resets: the learner starts new episodes."""
         cells = (state.cells + action - 1) % self.num_cells
         state = MeetingState(cells, state.time + 1)
         share = self._crowd(cells).max() / self.num_agents
@@ -76,7 +78,7 @@ class Meeting:
         return state, step
 
     def draw(self, state):
-        """Optional: a picture of a state, uint8 [H, W, 3], one square per cell."""
+        """Draw a state (optional): uint8 [H, W, 3], one square per cell."""
         crowd = np.asarray(self._crowd(state.cells)) / self.num_agents
         strip = np.uint8(255 * (1 - crowd))[None, :, None]
         return np.repeat(strip.repeat(32, axis=0).repeat(32, axis=1), 3, axis=2)
@@ -88,7 +90,7 @@ class Meeting:
         crowd = self._crowd(state.cells)
         around = (state.cells[:, None] + jnp.arange(self.num_cells)[None]) % self.num_cells
         return Observation(
-            local=crowd[around].at[:, 0].add(-1.0),  # [A, num_cells], without oneself
+            local=crowd[around].at[:, 0].add(-1.0),  # [A, num_cells], without the agent itself
             legal=jnp.ones((self.num_agents, 3), bool),
             active=jnp.ones(self.num_agents, bool),
             state=crowd,
@@ -96,7 +98,7 @@ class Meeting:
 
 
 def make_env():
-    """What a task names: a function without arguments that returns the environment."""
+    """The function to name as a task: it takes no arguments and returns the environment."""
     return Meeting()
 
 

@@ -1,10 +1,10 @@
-"""A network of your own: convolutions over what each agent sees of a grid.
+"""A custom network: convolutions over each agent's view of a grid.
 
     python examples/custom_network_cnn.py
     ratiosym train connector-10x10x10a --network examples/custom_network_cnn.py:cnn
 
-An agent of Connector sees 5 x 5 cells around itself, twice: agents and paths, then targets. They
-arrive as the last 50 numbers of its observation. This actor reads them as a picture of two
+In Connector, an agent sees the 5 x 5 cells around itself twice: agents and paths, then targets.
+These are the last 50 numbers of its observation. This actor reads them as an image with two
 channels; the critic is the built-in one.
 """
 
@@ -73,7 +73,7 @@ class CNNModel:
 
 
 def cnn(shape: RunShape) -> CNNModel:
-    """What ``--network`` names: a function from the run's sizes to a model."""
+    """The function to name with ``--network``: it maps the run's sizes to a model."""
     return CNNModel(shape.actor_hidden_size, feedforward_model(shape))
 
 

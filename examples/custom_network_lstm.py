@@ -1,4 +1,4 @@
-"""A network of your own: an LSTM, whose carry is a pair of arrays.
+"""A custom network: an LSTM, whose carry is a pair of arrays.
 
     python examples/custom_network_lstm.py
     ratiosym train mpe-spread-3ag --network examples/custom_network_lstm.py:lstm
@@ -63,7 +63,7 @@ class LSTMModel:
 
     def critic(self, params, observation, is_start, carry):
         values, carries = apply_lstm(params, observation.state, is_start, carry)
-        return values[..., 0], carries  # one value for the team, [T, *b]
+        return values[..., 0], carries  # one value per team, [T, *b]
 
 
 def init_lstm(key, num_inputs, hidden_size, num_outputs, head_gain=0.01):
@@ -76,7 +76,7 @@ def init_lstm(key, num_inputs, hidden_size, num_outputs, head_gain=0.01):
 
 
 def apply_lstm(network, inputs, is_start, carry):
-    """Outputs and carries of a whole sequence, [T, *b, ...]."""
+    """Return the outputs and carries of a whole sequence, [T, *b, ...]."""
 
     def cell(carry, x):
         hidden, memory = carry
@@ -87,12 +87,12 @@ def apply_lstm(network, inputs, is_start, carry):
         return (hidden, memory), hidden
 
     embedded = jax.nn.relu(dense(network.torso, inputs))
-    hidden, carries = unroll(cell, embedded, is_start, carry)  # forgets at every start
+    hidden, carries = unroll(cell, embedded, is_start, carry)  # resets the carry at every start
     return dense(network.head, hidden), carries
 
 
 def lstm(shape: RunShape) -> LSTMModel:
-    """What ``--network`` names: a function from the run's sizes to a model."""
+    """The function to name with ``--network``: it maps the run's sizes to a model."""
     return LSTMModel(shape.actor_hidden_size, shape.critic_hidden_size)
 
 

@@ -1,11 +1,11 @@
-"""An objective of your own: a smooth penalty on the log-ratio instead of MARS's barrier.
+"""A custom objective: a smooth penalty on the log-ratio instead of MARS's barrier.
 
     python examples/custom_objective.py
     ratiosym train mpe-spread-3ag --objective examples/custom_objective.py:LOG_QUADRATIC --width 0.7
 
-An objective is a surrogate (what is maximised, per sample), a function from its parameters to the
-two target ratios, and one ``Parameter`` record per parameter. Command line, tuning, plans and
-figures take everything from the record.
+An objective consists of a surrogate (what is maximised, per sample), a function from its parameters
+to the two target ratios, and one ``Parameter`` record per parameter. The command line, tuning,
+plans and figures read everything from this record.
 """
 
 import math
@@ -18,7 +18,7 @@ from ratiosym.objectives import Bounds, Objective, Parameter, target_ratio
 
 
 def log_quadratic(log_ratio, advantage, bounds):
-    """L = r A - c (log r)^2, where c puts the maximum over r at the target ratio.
+    """L = r A - c (log r)^2, with c such that the maximum over r is at the target ratio.
 
     dL/du = r A - 2 c u is zero at u* = log r_target for c = r_target A / (2 u*).
     """
@@ -29,7 +29,7 @@ def log_quadratic(log_ratio, advantage, bounds):
 
 
 def around_one(width):
-    """Targets at equal distances from 0 in the logarithm: exp(-width) and exp(width)."""
+    """Return targets that are symmetric in the logarithm: exp(-width) and exp(width)."""
     return Bounds(math.exp(-width), math.exp(width))
 
 

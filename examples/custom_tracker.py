@@ -1,4 +1,4 @@
-"""A tracker of your own: one line of JSON per evaluation, for whatever reads the output.
+"""A custom tracker: one line of JSON per evaluation, for other programs to read.
 
 From the repository's root:
 
@@ -11,21 +11,19 @@ import json
 
 
 class JsonLines:
-    """Appends to ``evaluations.jsonl`` in the run's directory. Each seed has a tracker of its
-    own.
-    """
+    """Append to ``evaluations.jsonl`` in the run's directory. Each seed has its own tracker."""
 
     def begin(self, run):
-        """A new run, or one that is resumed: ``run.first_step`` says where its rows begin."""
+        """Begin a new or resumed run, whose rows start at ``run.first_step``."""
         self.path = run.directory / "evaluations.jsonl"
         self.name = f"{run.config.task} {run.config.objective} seed {run.config.seed}"
 
     def log(self, table, row):
-        """``table`` is "training" (one row per update) or "evaluation"."""
+        """Log a row. ``table`` is "training" (one row per update) or "evaluation"."""
         if table == "evaluation":
             values = {"run": self.name, "steps": row["steps"], "return": row["mean_return"]}
             with open(self.path, "a") as file:
                 file.write(json.dumps(values) + "\n")
 
     def end(self, summary):
-        """``summary`` is None where the run was interrupted."""
+        """End the run. ``summary`` is None if it was interrupted."""

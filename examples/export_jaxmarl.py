@@ -1,4 +1,4 @@
-"""PaxMen and AeroJAX in code that is written for JaxMARL: episodes in one compiled scan.
+"""Use PaxMen and AeroJAX in code written for JaxMARL: episodes in one compiled scan.
 
 python examples/export_jaxmarl.py
 """
@@ -10,7 +10,7 @@ from ratiosym.envs.exports.jaxmarl import JaxMarlEnv
 
 
 def mean_reward(task, num_envs=8, num_steps=20):
-    """Random play in a batch of environments, as JaxMARL's training scripts step them."""
+    """Play randomly in a batch of environments, stepped as in JaxMARL's training scripts."""
     env = LogWrapper(JaxMarlEnv(task))
 
     def step(carry, key):

@@ -1,4 +1,4 @@
-"""PaxMen and AeroJAX in code that is written for Jumanji: by id, with its automatic reset.
+"""Use PaxMen and AeroJAX in code written for Jumanji: by id, with its automatic reset.
 
 python examples/export_jumanji.py
 """
@@ -11,7 +11,7 @@ import ratiosym.envs.exports.jumanji  # noqa: F401  registers the environments
 
 
 def rewards_of(name, num_steps=20):
-    """The team's rewards while everybody takes the first action, or none."""
+    """Return the rewards when all agents take the first action, or zeros."""
     env = AutoResetWrapper(jumanji.make(name))
     action = env.action_spec.generate_value()
     state, timestep = jax.jit(env.reset)(jax.random.key(0))

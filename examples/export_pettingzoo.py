@@ -1,4 +1,4 @@
-"""PaxMen and AeroJAX in code that is written for PettingZoo's parallel interface.
+"""Use PaxMen and AeroJAX in code written for PettingZoo's parallel interface.
 
 python examples/export_pettingzoo.py
 """
@@ -7,7 +7,7 @@ from ratiosym.envs.exports.pettingzoo import parallel_env
 
 
 def episode(task, max_steps=100):
-    """Random play until all agents are done: number of steps and the first agent's return."""
+    """Play randomly until all agents are done; return the steps and the first agent's return."""
     env = parallel_env(task)
     _, infos = env.reset(seed=0)
     first, steps, total = env.agents[0], 0, 0.0

@@ -1,7 +1,7 @@
-"""Load a trained policy, act with it step by step, and make a film.
+"""Load a trained policy, act with it step by step, and render an episode.
 
 python examples/load_act_render.py                # trains a tiny policy first
-python examples/load_act_render.py runs/spread    # one of your own
+python examples/load_act_render.py runs/spread    # uses one of your own
 """
 
 import sys
@@ -14,10 +14,10 @@ import ratiosym
 
 
 def play(policy, env, key, greedy=False):
-    """The return of one episode: the sum over steps of the mean reward of the agents."""
+    """Play one episode and return its return: the mean reward of the agents, summed over steps."""
     step_env, is_over, total = jax.jit(env.step), False, 0.0
     state, observation = env.reset(key)
-    carry = policy.initial_carry()  # what each agent remembers
+    carry = policy.initial_carry()  # recurrent state of each agent
     while not is_over:
         key, act_key, env_key = jax.random.split(key, 3)
         action, carry = policy.act(observation, carry, act_key, greedy)
@@ -28,7 +28,7 @@ def play(policy, env, key, greedy=False):
 
 
 def main(run: Path, film: Path, task: str) -> None:
-    """Show what a policy does."""
+    """Play and render an episode of a policy."""
     policy = ratiosym.load_policy(run)  # the best parameters; which="last" for the last ones
     print(policy)
     print(f"return {play(policy, ratiosym.make(task), jax.random.key(0)):.2f}")

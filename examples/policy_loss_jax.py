@@ -1,20 +1,20 @@
-"""The policy loss for the MAPPO of Mava or JaxMARL: one function in place of their clipped one.
+"""A policy loss for the MAPPO of Mava or JaxMARL, to replace their clipped loss.
 
-docs/how-to/other-trainers.md shows where it is called. It takes what their actor losses already
-have.
+docs/how-to/other-trainers.md shows where to call it. Its arguments are already available in their
+actor losses.
 
-Which targets to begin with: MARS's defaults, 0.8 and 1.2, are as wide as the clipping interval of
-0.2 that both use. Then widen the upper one (2, 4), then lower the lower one (0.5, 0.3).
+Which targets to start with: MARS's defaults, 0.8 and 1.2, are as wide as the clipping interval that
+both use (epsilon 0.2). Then raise the upper target (2, 4), then lower the lower one (0.5, 0.3).
 
-Which diagnostic to look at: ``ratio_min`` and ``beyond_target``. Both trainers log what the actor
-loss returns beside the loss.
+Which diagnostics to watch: ``ratio_min`` and ``beyond_target``. Both trainers log what the actor
+loss returns in addition to the loss.
 """
 
 from ratiosym.objectives import get_objective, ratio_diagnostics
 
 
 def make_policy_loss(objective="mars", **parameters):
-    """``policy_loss(log_prob, old_log_prob, advantage)`` gives the loss and its diagnostics."""
+    """Return ``policy_loss(log_prob, old_log_prob, advantage) -> loss, diagnostics``."""
     chosen = get_objective(objective)
     bounds = chosen.bounds(**parameters)
 

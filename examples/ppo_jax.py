@@ -1,18 +1,18 @@
-"""PPO in one file of JAX, compiled whole, with any of the seven objectives.
+"""Single-file PPO in JAX, fully compiled, with any of the seven objectives.
 
     python examples/ppo_jax.py --objective mars --set b_upper=2.0
 
-``make_train`` returns one function from a key to the trained parameters, to be jitted, and mapped
-over seeds. The two lines that differ from PPO are marked with "objective:". The task needs no
-download: points on a line chase targets that jump.
+``make_train`` returns a function from a key to the trained parameters, which can be jitted and
+vmapped over seeds. The two lines that differ from PPO are marked with "objective:". The task needs
+no download: points on a line chase targets that jump.
 
-Which targets to begin with: MARS's defaults, 0.8 and 1.2, are as wide as PPO's usual clipping
-interval. Then widen the upper one (2, 4), then lower the lower one (0.5, 0.3).
+Which targets to start with: MARS's defaults, 0.8 and 1.2, are as wide as PPO's usual clipping
+interval. Then raise the upper target (2, 4), then lower the lower one (0.5, 0.3).
 
-Which diagnostic to look at: ``ratio min``. Below its interval the clipped surrogate has no gradient
-for samples with a negative advantage, and nothing holds their ratios away from 0; MARS's penalty
-grows without limit there. If ``beyond target`` stays at 0, the policy moves less than the targets
-allow: more epochs or a larger learning rate are worth a try.
+Which diagnostic to watch: ``ratio min``. Below the clipping interval, the clipped surrogate has no
+gradient for samples with a negative advantage, so nothing keeps their ratios away from 0; MARS's
+penalty is unbounded there. If ``beyond target`` stays at 0, the policy moves less than the targets
+allow: try more epochs or a larger learning rate.
 """
 
 import argparse
@@ -28,7 +28,7 @@ NUM_OBSERVATIONS, NUM_ACTIONS, LENGTH = 2, 3, 32
 
 
 class Settings(NamedTuple):
-    """PPO's, at usual values."""
+    """PPO's hyperparameters, at usual values."""
 
     num_envs: int = 32
     rollout: int = 64
@@ -42,7 +42,7 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """One environment: a point on a line follows its target."""
+    """State of one environment: a point on a line follows its target."""
 
     point: jax.Array
     target: jax.Array
@@ -50,17 +50,17 @@ class State(NamedTuple):
 
 
 def reset(key):
-    """The point in the middle, the target anywhere."""
+    """Start with the point in the middle and the target anywhere."""
     return State(jnp.float32(0), jax.random.uniform(key, minval=-1, maxval=1), jnp.int32(0))
 
 
 def observe(state):
-    """Where the target is, seen from the point, and where the point is."""
+    """Return the target's position relative to the point, and the point's position."""
     return jnp.stack([state.target - state.point, state.point])
 
 
 def step(state, action, key):
-    """State, reward and whether the episode is over; a new one begins by itself."""
+    """Return state, reward and whether the episode is over; a new one starts automatically."""
     jump, place, start = jax.random.split(key, 3)
     point = jnp.clip(state.point + 0.2 * (action - 1), -1, 1)
     reward = -jnp.abs(state.target - point)
@@ -73,7 +73,7 @@ def step(state, action, key):
 
 
 def init_mlp(key, outputs, gain):
-    """Two layers; the last one starts small for the policy."""
+    """Initialise a two-layer MLP; ``gain`` scales the last layer (small for the policy)."""
     first, second = jax.random.split(key)
     return {
         "w1": jax.random.normal(first, (NUM_OBSERVATIONS, 64)) / NUM_OBSERVATIONS**0.5,
@@ -89,7 +89,7 @@ def mlp(params, x):
 
 
 class Sample(NamedTuple):
-    """What an update needs of one step."""
+    """Data of one step for the update."""
 
     observation: jax.Array
     action: jax.Array
@@ -100,12 +100,12 @@ class Sample(NamedTuple):
 
 
 def log_prob_of(logits, action):
-    """The action's log-probability."""
+    """Return the action's log-probability."""
     return jnp.take_along_axis(jax.nn.log_softmax(logits), action[..., None], -1)[..., 0]
 
 
 def make_train(objective="mars", settings=None, **parameters):
-    """A function from a key to (parameters, rewards, diagnostics), one entry for each update."""
+    """Return a function from a key to parameters, and rewards and diagnostics per update."""
     settings = settings or Settings()
     chosen = get_objective(objective)
     bounds = chosen.bounds(**parameters)  # objective: the two target ratios
@@ -191,7 +191,7 @@ def make_train(objective="mars", settings=None, **parameters):
 
 
 def main() -> None:
-    """From the command line."""
+    """Train with options from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--objective", default="mars")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="its parameters")

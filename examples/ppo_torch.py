@@ -1,17 +1,17 @@
-"""PPO in one file of PyTorch, with the clipped surrogate exchanged for any of the seven objectives.
+"""Single-file PPO in PyTorch, with the clipped surrogate replaced by any of the seven objectives.
 
     python examples/ppo_torch.py --objective mars --set b_upper=2.0
 
 The two lines that differ from PPO are marked with "objective:". The task needs no download: points
 on a line chase targets that jump.
 
-Which targets to begin with: MARS's defaults, 0.8 and 1.2, are as wide as PPO's usual clipping
-interval. Then widen the upper one (2, 4), then lower the lower one (0.5, 0.3).
+Which targets to start with: MARS's defaults, 0.8 and 1.2, are as wide as PPO's usual clipping
+interval. Then raise the upper target (2, 4), then lower the lower one (0.5, 0.3).
 
-Which diagnostic to look at: ``ratio min``. Below its interval the clipped surrogate has no gradient
-for samples with a negative advantage, and nothing holds their ratios away from 0; MARS's penalty
-grows without limit there. If ``beyond target`` stays at 0, the policy moves less than the targets
-allow: more epochs or a larger learning rate are worth a try.
+Which diagnostic to watch: ``ratio min``. Below the clipping interval, the clipped surrogate has no
+gradient for samples with a negative advantage, so nothing keeps their ratios away from 0; MARS's
+penalty is unbounded there. If ``beyond target`` stays at 0, the policy moves less than the targets
+allow: try more epochs or a larger learning rate.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from ratiosym.objectives import get_objective, ratio_diagnostics
 
 
 class Chase:
-    """Points on a line follow their targets: left, stay or right, at -distance per step."""
+    """Points on a line follow their targets (left, stay, right); the reward is -distance."""
 
     num_observations, num_actions, length = 2, 3, 32
 
@@ -34,18 +34,18 @@ class Chase:
         self.clock = 0
 
     def observe(self):
-        """Where the target is, seen from the point, and where the point is."""
+        """Return the target's position relative to the point, and the point's position."""
         return torch.stack([self.target - self.point, self.point], -1)
 
     def reset(self):
-        """All environments start together."""
+        """Start an episode in all environments."""
         self.clock = 0
         self.point = torch.zeros(self.num_envs)
         self.target = 2 * torch.rand(self.num_envs) - 1
         return self.observe()
 
     def step(self, action):
-        """Observation, reward and whether the episode is over; a new one begins by itself."""
+        """Return observation, reward and whether the episode is over; a new one starts then."""
         self.point = (self.point + 0.2 * (action - 1)).clamp(-1, 1)
         reward = -(self.target - self.point).abs()
         jumps = torch.rand(self.num_envs) < 0.1
@@ -57,7 +57,7 @@ class Chase:
 
 @dataclass
 class Settings:
-    """PPO's, at usual values."""
+    """PPO's hyperparameters, at usual values."""
 
     num_envs: int = 32
     rollout: int = 64
@@ -72,14 +72,14 @@ class Settings:
 
 
 def mlp(outputs: int, gain: float) -> nn.Module:
-    """Two layers; the last one starts small for the policy."""
+    """Make a two-layer MLP; ``gain`` scales the last layer (small for the policy)."""
     net = nn.Sequential(nn.Linear(Chase.num_observations, 64), nn.Tanh(), nn.Linear(64, outputs))
     nn.init.orthogonal_(net[-1].weight, gain)
     return net
 
 
 def collect(env, observation, actor, critic, settings):
-    """One rollout: [steps, environments] of everything, and what follows it."""
+    """Collect one rollout, [steps, environments], with the observation and value that follow."""
     rows = []
     for _ in range(settings.rollout):
         policy = Categorical(logits=actor(observation))
@@ -93,7 +93,7 @@ def collect(env, observation, actor, critic, settings):
 
 
 def advantages(value, reward, over, last_value, settings):
-    """Generalised advantage estimation."""
+    """Compute generalised advantage estimates."""
     found, ahead, following = [], torch.zeros_like(last_value), last_value
     for step in reversed(range(len(reward))):
         goes_on = 1 - over[step]
@@ -105,7 +105,7 @@ def advantages(value, reward, over, last_value, settings):
 
 
 def train(objective="mars", settings=None, report=print, **parameters):
-    """Train, and return the mean reward per step of each rollout with the last diagnostics."""
+    """Train; return the mean reward per step of each rollout and the last diagnostics."""
     settings = settings or Settings()
     chosen = get_objective(objective)
     bounds = chosen.bounds(**parameters)  # objective: the two target ratios
@@ -148,7 +148,7 @@ def train(objective="mars", settings=None, report=print, **parameters):
 
 
 def main() -> None:
-    """From the command line."""
+    """Train with options from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--objective", default="mars")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="its parameters")

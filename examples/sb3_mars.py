@@ -1,16 +1,16 @@
-"""Stable-Baselines3's PPO with the clipped surrogate exchanged for any of the seven objectives.
+"""Stable-Baselines3's PPO with the clipped surrogate replaced by any of the seven objectives.
 
     python examples/sb3_mars.py
 
 ``RatioPPO`` is a subclass of ``PPO`` that overrides ``train``, the method with the loss. The task
 needs no download: a point on a line chases a target that jumps.
 
-Which targets to begin with: MARS's defaults, 0.8 and 1.2, are as wide as PPO's usual clipping
-interval. Then widen the upper one (2, 4), then lower the lower one (0.5, 0.3).
+Which targets to start with: MARS's defaults, 0.8 and 1.2, are as wide as PPO's usual clipping
+interval. Then raise the upper target (2, 4), then lower the lower one (0.5, 0.3).
 
-Which diagnostic to look at: ``train/ratio_min`` in the log. Below its interval the clipped
-surrogate has no gradient for samples with a negative advantage, and nothing holds their ratios away
-from 0; MARS's penalty grows without limit there.
+Which diagnostic to watch: ``train/ratio_min`` in the log. Below the clipping interval, the clipped
+surrogate has no gradient for samples with a negative advantage, so nothing keeps their ratios away
+from 0; MARS's penalty is unbounded there.
 """
 
 import gymnasium
@@ -24,7 +24,7 @@ from ratiosym.objectives import get_objective, ratio_diagnostics
 
 
 class RatioPPO(PPO):
-    """PPO with an objective of ours. ``clip_range`` is not used; all else is PPO's."""
+    """PPO with one of the seven objectives. Ignores ``clip_range``; otherwise unchanged."""
 
     def __init__(self, *args, objective="mars", objective_parameters=None, **options):
         super().__init__(*args, **options)
@@ -83,19 +83,19 @@ class RatioPPO(PPO):
 
 
 class Chase(gymnasium.Env):
-    """A point on a line follows its target: left, stay or right, at -distance per step."""
+    """A point on a line follows its target (left, stay, right); the reward is -distance."""
 
     observation_space = gymnasium.spaces.Box(-2, 2, (2,), np.float32)
     action_space = gymnasium.spaces.Discrete(3)
 
     def reset(self, *, seed=None, options=None):
-        """The point in the middle, the target anywhere."""
+        """Start with the point in the middle and the target anywhere."""
         super().reset(seed=seed)
         self.point, self.target, self.clock = 0.0, self.np_random.uniform(-1, 1), 0
         return self._observe(), {}
 
     def step(self, action):
-        """The target jumps once in ten steps; an episode has 32."""
+        """Take one step. The target jumps every tenth step on average; an episode has 32 steps."""
         self.point = float(np.clip(self.point + 0.2 * (int(action) - 1), -1, 1))
         reward = -abs(self.target - self.point)
         if self.np_random.random() < 0.1:
@@ -118,7 +118,7 @@ def train(objective="mars", steps=8192, seed=0, **parameters):
 
 
 def mean_return(model, episodes=20):
-    """The return of deterministic play, from fixed starts."""
+    """Return the mean return of the deterministic policy from fixed starts."""
     env, total = Chase(), 0.0
     for seed in range(episodes):
         observation, _ = env.reset(seed=seed)

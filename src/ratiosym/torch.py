@@ -5,7 +5,7 @@
     (losses["loss_objective"] + losses["loss_critic"] + losses["loss_entropy"]).backward()
 
 Networks, tensordict keys, value estimators and outputs are those of TorchRL's PPO losses. Only the
-surrogate differs, and the output also says how far the ratios have moved.
+surrogate differs, and the output includes ratio diagnostics.
 """
 
 import inspect
@@ -46,27 +46,27 @@ _NETWORKS = (
 
 
 class RatioLoss(PPOLoss):
-    """A PPO loss with any of the seven surrogates, or one of your own, in place of the clipped one.
+    """A PPO loss with any of the seven objectives, or a custom one, instead of clipping.
 
     Args:
         actor_network: The policy, as for ``ClipPPOLoss``.
         critic_network: The critic, as for ``ClipPPOLoss``.
         objective: A name from ``ratiosym.objectives.OBJECTIVES``, ``package.module:OBJECTIVE``, or
             an ``Objective`` record. Its parameters are keyword arguments: ``b_lower`` and
-            ``b_upper`` for "mars", ``epsilon`` for "mappo". Those left out take their defaults.
+            ``b_upper`` for "mars", ``epsilon`` for "mappo". Omitted ones take their defaults.
         clip_value: As for ``ClipPPOLoss``. True clips values at ``upper - 1``, which for "mappo" is
             epsilon.
-        diagnostics: Whether the output holds the ratio diagnostics.
+        diagnostics: Whether the output includes the ratio diagnostics.
         options: The remaining keyword arguments of ``ClipPPOLoss``.
 
-    The output holds all that ``ClipPPOLoss`` gives. ``clip_fraction`` is the share of ratios
-    outside the two targets, whatever the surrogate does with them, and ``kl_approx`` the mean of
-    −log r. Ratio diagnostics are added:
+    The output includes everything that ``ClipPPOLoss`` returns. ``clip_fraction`` is the fraction
+    of ratios outside the two targets, whether or not the surrogate clips them, and ``kl_approx``
+    the mean of −log r. It also includes ratio diagnostics:
 
     ``ratio_min``, ``ratio_max``, ``ratio_q01`` ... ``ratio_q99``
-        how far the ratios have moved;
+        extremes and quantiles of the ratios;
     ``beyond_target``
-        share of samples past their target in the improving direction;
+        fraction of samples past their target in the improving direction;
     ``ratio_kl``
         mean of (r − 1) − log r, an estimate of the KL divergence that is never negative.
 
@@ -111,7 +111,7 @@ class RatioLoss(PPOLoss):
 
     @property
     def out_keys(self) -> list[str]:
-        """What a call with keyword arguments returns, in ``ClipPPOLoss``'s order."""
+        """Outputs of a call with keyword arguments, in the order of ``ClipPPOLoss``."""
         if self._out_keys is None:
             self._out_keys = [
                 "loss_objective",
@@ -129,7 +129,7 @@ class RatioLoss(PPOLoss):
 
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """The losses of a batch, and what is logged beside them."""
+        """Compute the losses of a batch and the metrics to log."""
         tensordict = tensordict.clone(False)
         advantage = self._advantage(tensordict)
         samples = advantage.shape[:-1]
@@ -154,14 +154,14 @@ class RatioLoss(PPOLoss):
         return losses
 
     def _advantage(self, tensordict: TensorDictBase) -> torch.Tensor:
-        """The advantage in the batch, or the value estimator's, standardised where asked for."""
+        """Return the batch's advantage or the value estimator's, standardised if requested."""
         key = self.tensor_keys.advantage
         advantage = tensordict.get(key, None, as_padded_tensor=True)
         if advantage is None:
             if self.critic_network is None:
                 raise InputError(
-                    f"The batch has no {key!r}, and without `critic_network` it cannot be "
-                    f"estimated. Give one of the two."
+                    f"The batch has no {key!r}, and it cannot be estimated without "
+                    f"`critic_network`. Provide one of the two."
                 )
             self.value_estimator(
                 tensordict,
@@ -190,8 +190,10 @@ class RatioLoss(PPOLoss):
             losses.set("explained_variance", explained_variance)
 
     def _dispersion(self, log_ratio: torch.Tensor, bounds: Bounds) -> dict[str, torch.Tensor]:
-        """ClipPPOLoss's two: the share of ratios outside the targets, and the effective sample
-        size (Σr)² / Σr² as a share of the batch.
+        """Return the metrics of ``ClipPPOLoss``.
+
+        These are the fraction of ratios outside the targets and the effective sample size
+        (Σr)² / Σr² relative to the batch.
         """
         is_outside = (log_ratio < bounds.lower.log()) | (log_ratio > bounds.upper.log())
         u = log_ratio.squeeze()
@@ -206,10 +208,10 @@ def _describe(
     log_ratio: torch.Tensor, advantage: torch.Tensor, bounds: Bounds
 ) -> dict[str, torch.Tensor]:
     arrays: list[Any] = [x.detach() for x in (log_ratio, advantage, *bounds)]
-    # NumPy sorts many times faster than PyTorch on a CPU, and its small operations cost less.
+    # On a CPU, NumPy sorts many times faster than PyTorch and has less overhead per operation.
     if not torch.compiler.is_compiling() and all(_has_numpy_view(x) for x in arrays):
         arrays = [x.numpy() for x in arrays]
-    with np.errstate(all="ignore"):  # a policy that is no number shows in the numbers
+    with np.errstate(all="ignore"):  # a NaN policy shows in the diagnostics
         found = ratio_diagnostics(arrays[0], arrays[1], Bounds(*arrays[2:]))
     quantiles = torch.as_tensor(found.quantiles).unbind()
     return {
@@ -226,7 +228,7 @@ def _has_numpy_view(tensor: torch.Tensor) -> bool:
 
 
 def _standardised(advantage: torch.Tensor, exclude: tuple[int, ...]) -> torch.Tensor:
-    """Mean 0 and standard deviation 1 over all dimensions but those excluded."""
+    """Standardise over all dimensions except the excluded ones."""
     excluded = {dim % advantage.ndim for dim in exclude}
     dims = tuple(dim for dim in range(advantage.ndim) if dim not in excluded)
     mean = advantage.mean(dims, keepdim=True)
@@ -234,8 +236,7 @@ def _standardised(advantage: torch.Tensor, exclude: tuple[int, ...]) -> torch.Te
     return (advantage - mean) / deviation.clamp_min(torch.finfo(torch.float).resolution)
 
 
-# TorchRL's losses take any keyword and drop those they do not know; a misspelt target would go
-# unnoticed.
+# TorchRL's losses silently ignore unknown keywords, so a misspelt target would go unnoticed.
 _OPTIONS = frozenset(
     name
     for name, parameter in inspect.signature(PPOLoss.__init__).parameters.items()
@@ -244,13 +245,13 @@ _OPTIONS = frozenset(
 
 
 def _take_parameters(objective: Objective, options: dict[str, Any]) -> dict[str, float]:
-    """The objective's parameters, taken out of the keyword arguments; unknown ones are refused."""
+    """Pop the objective's parameters from the keyword arguments; reject unknown ones."""
     own = objective.defaults
     for name in options:
         if name not in own and name not in _OPTIONS:
             takes = ", ".join(f"`{p.name}` ({p.default:g})" for p in objective.parameters)
             raise InputError(
                 f"RatioLoss takes no `{name}`. Objective '{objective.name}' takes {takes}; all "
-                f"else is as for TorchRL's ClipPPOLoss, without `clip_epsilon`."
+                f"other arguments are those of TorchRL's ClipPPOLoss, without `clip_epsilon`."
             )
     return {name: options.pop(name) for name in own if name in options}

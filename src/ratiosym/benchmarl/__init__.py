@@ -1,4 +1,4 @@
-"""The seven objectives as algorithms of BenchMARL: its MAPPO with another loss.
+"""The seven objectives as BenchMARL algorithms: its MAPPO with another loss.
 
     from ratiosym.benchmarl import MarsConfig
     Experiment(algorithm_config=MarsConfig.get_from_yaml(), task=..., model_config=..., ...)
@@ -6,7 +6,7 @@
     python -m benchmarl.run algorithm=mars task=vmas/balance algorithm.b_upper=2.0
 
 Importing this module adds the algorithms to BenchMARL's registry. ``benchmarl.run`` finds them
-without an import of your own, through a Hydra plugin that is installed with this package.
+without an import, through a Hydra plugin that is installed with this package.
 """
 
 from ratiosym.benchmarl.algorithms import (

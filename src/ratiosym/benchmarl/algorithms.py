@@ -1,4 +1,4 @@
-"""BenchMARL's MAPPO with the loss exchanged, once for each objective."""
+"""BenchMARL's MAPPO with its loss replaced, once per objective."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ except ModuleNotFoundError as error:
 
 CONFIGURATIONS = Path(__file__).parent / "conf"  # the root that Hydra searches
 
-# The batch's entries that belong to a group of agents. MAPPO's names.
+# Entries of the batch that belong to a group of agents, with MAPPO's names.
 _GROUP_KEYS = {
     "reward": "reward",
     "action": "action",
@@ -37,7 +37,7 @@ _GROUP_KEYS = {
 
 
 class RatioAlgorithm(Mappo):
-    """MAPPO whose policy loss is one of the seven objectives. Subclasses name it."""
+    """MAPPO with one of the seven objectives as its policy loss, named by subclasses."""
 
     objective: ClassVar[str]
 
@@ -67,7 +67,7 @@ class RatioAlgorithm(Mappo):
 
 @dataclass
 class RatioConfig(AlgorithmConfig):
-    """The settings all seven share with BenchMARL's MAPPO."""
+    """Settings that all seven share with BenchMARL's MAPPO."""
 
     share_param_critic: bool
     entropy_coef: float
@@ -80,7 +80,7 @@ class RatioConfig(AlgorithmConfig):
 
     @classmethod
     def get_from_yaml(cls, path: str | None = None) -> "RatioConfig":
-        """The settings in a file, or the defaults that come with this package."""
+        """Read the settings from a file, or the defaults shipped with this package."""
         name = ALGORITHM_NAMES[cls]
         file = Path(path) if path else CONFIGURATIONS / "algorithm" / f"{name}.yaml"
         settings: Mapping[str, Any] = yaml.safe_load(file.read_text())
@@ -127,7 +127,7 @@ class MarsConfig(RatioConfig):
 
 
 class RatioMappo(RatioAlgorithm):
-    """MAPPO: BenchMARL's own updates, with the ratio diagnostics."""
+    """MAPPO: the same updates as BenchMARL's own, with ratio diagnostics."""
 
     objective = "mappo"
 
@@ -163,7 +163,7 @@ class MaspoConfig(RatioConfig):
 
 
 class MappoAsymmetric(RatioAlgorithm):
-    """MAPPO with an interval that need not be symmetric."""
+    """MAPPO with an asymmetric clipping interval."""
 
     objective = "mappo-asymmetric"
 
@@ -182,7 +182,7 @@ class MappoAsymmetricConfig(RatioConfig):
 
 
 class MaspoAsymmetric(RatioAlgorithm):
-    """MASPO with targets that need not be symmetric."""
+    """MASPO with asymmetric targets."""
 
     objective = "maspo-asymmetric"
 
@@ -236,7 +236,7 @@ class MarsAdditiveConfig(RatioConfig):
         return MarsAdditive
 
 
-# BenchMARL's "mappo" stays its own.
+# BenchMARL's own "mappo" is not replaced.
 ALGORITHMS: dict[str, type[RatioConfig]] = {
     "mars": MarsConfig,
     "maspo": MaspoConfig,
