@@ -1,4 +1,4 @@
-# Set-up and everyday commands. Needs python3 >= 3.11 with venv; everything else is installed into .venv.
+# Setup and everyday commands. Needs python3 >= 3.11 with venv; everything else is installed into .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,14 +7,14 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
 COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate pyproject.toml --extra jaxmarl --extra jumanji --group build
 
-# PyTorch's tests have an environment of their own, so that nothing else installs gigabytes of it.
+# PyTorch's tests have their own environment, so that nothing else has to install gigabytes of it.
 TORCH_VENV := .venv-torch
 TORCH := torch==2.13.0
-# So has the site: its generator reads the source and needs nothing of ours installed.
+# So does the site, whose generator only reads the source.
 DOCS_VENV := .venv-docs
 
 .PHONY: help install install-dev demo test test-all test-torch torture system-tools docs lint lock lock-torch lock-docs bench clean
-help:  ## this list
+help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
 
 $(BIN)/python:
@@ -32,17 +32,17 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $@
 
-install: $(VENV)/.installed  ## the package and what it needs, into .venv
-install-dev: $(VENV)/.installed-dev  ## also what tests and lint need
+install: $(VENV)/.installed  ## install the package and its dependencies into .venv
+install-dev: $(VENV)/.installed-dev  ## also install test and lint tools
 
-demo: $(VENV)/.installed  ## MARS learns a task before your eyes, a few minutes on two cores
+demo: $(VENV)/.installed  ## watch MARS learn a task, a few minutes on two cores
 	@$(BIN)/ratiosym demo
 
-test: $(VENV)/.installed-dev  ## the everyday tests
+test: $(VENV)/.installed-dev  ## run the everyday tests
 	@$(PYTEST)
 
-# Debian's packages for the slow tests: a browser opens the page of a study, a database serves a search on several
-# machines. Installed where that is allowed; else the command is said.
+# Debian packages for the slow tests: a browser to open reports, and a database for searches on several machines.
+# Installed if we are root; otherwise the command is printed.
 system-tools:
 	@missing=""; \
 	command -v chromium >/dev/null || missing="chromium"; \
@@ -55,18 +55,18 @@ system-tools:
 		echo "Some slow tests need $$missing. On Debian or Ubuntu: sudo apt-get install -y $$missing"; \
 	fi
 
-# PyTorch itself is pinned by version alone: its CPU build is another file on every index. pip takes it
-# where PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS offers it.
+# PyTorch itself is pinned by version only, as its CPU build is a different file on every index. pip finds it
+# through PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS.
 $(TORCH_VENV)/.installed: requirements-torch.lock pyproject.toml
 	@$(PYTHON) -m venv $(TORCH_VENV)
 	@echo "Installing PyTorch into $(TORCH_VENV) ..."
 	@$(TORCH_VENV)/bin/python -m pip install -q --disable-pip-version-check --no-deps "$(TORCH)"
 	@$(TORCH_VENV)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-torch.lock
 	@$(TORCH_VENV)/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@$(TORCH_VENV)/bin/python -c 'import torch' || { echo "pip found no CPU build of $(TORCH). Name PyTorch's index of CPU wheels in PIP_EXTRA_INDEX_URL, or a directory with the wheel in PIP_FIND_LINKS, and try again."; rm -rf $(TORCH_VENV); exit 2; }
+	@$(TORCH_VENV)/bin/python -c 'import torch' || { echo "pip found no CPU build of $(TORCH). Set PIP_EXTRA_INDEX_URL to PyTorch's index of CPU wheels, or PIP_FIND_LINKS to a directory with the wheel, and try again."; rm -rf $(TORCH_VENV); exit 2; }
 	@touch $@
 
-test-torch: $(TORCH_VENV)/.installed  ## the tests with PyTorch, TorchRL and BenchMARL, in .venv-torch
+test-torch: $(TORCH_VENV)/.installed  ## run the tests with PyTorch, TorchRL and BenchMARL, in .venv-torch
 	@$(TORCH_VENV)/bin/python -m pytest tests_torch
 
 $(DOCS_VENV)/.installed: requirements-docs.lock
@@ -75,38 +75,38 @@ $(DOCS_VENV)/.installed: requirements-docs.lock
 	@$(DOCS_VENV)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-docs.lock
 	@touch $@
 
-docs: $(DOCS_VENV)/.installed  ## the documentation as a site that opens offline: site/index.html
+docs: $(DOCS_VENV)/.installed  ## build the documentation as an offline site: site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --quiet --strict
 	@echo "Open site/index.html"
 
-test-all: $(VENV)/.installed-dev system-tools test-torch docs  ## the everyday tests, the slow ones and PyTorch's
+test-all: $(VENV)/.installed-dev system-tools test-torch docs  ## run all tests: everyday, slow and PyTorch's
 	@$(PYTEST) -m "slow or not slow"
 
-lint: $(VENV)/.installed-dev  ## style, types, import rules
+lint: $(VENV)/.installed-dev  ## check style, types and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-lock: | $(BIN)/python  ## resolve the dependencies anew into the two lock files
+lock: | $(BIN)/python  ## update the two lock files
 	@$(BIN)/python -m pip install -q --disable-pip-version-check uv
 	$(COMPILE) -o requirements.lock
 	$(COMPILE) --group dev -c requirements.lock -o requirements-dev.lock
 
-lock-torch: | $(BIN)/python  ## resolve what test-torch needs anew (PIP_FIND_LINKS: where PyTorch's CPU wheel lies)
+lock-torch: | $(BIN)/python  ## update the lock file of test-torch (PIP_FIND_LINKS: directory of PyTorch's CPU wheel)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check uv
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --no-emit-package torch $(if $(PIP_FIND_LINKS),--find-links $(PIP_FIND_LINKS),--torch-backend cpu) requirements-torch.in -o requirements-torch.lock
 
-lock-docs: | $(BIN)/python  ## resolve what docs needs anew
+lock-docs: | $(BIN)/python  ## update the lock file of docs
 	@$(BIN)/python -m pip install -q --disable-pip-version-check uv
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate requirements-docs.in -o requirements-docs.lock
 
 SECONDS ?= 3600
 SEED ?= 0
-torture: $(VENV)/.installed-dev  ## random faults for SECONDS=3600, drawn from SEED=0; results must not change
+torture: $(VENV)/.installed-dev  ## inject random faults for SECONDS=3600 with SEED=0; results must not change
 	@$(BIN)/python -m tests.torture --seconds $(SECONDS) --seed $(SEED)
 
-bench: $(VENV)/.installed  ## speed, as ratios measured in one run
+bench: $(VENV)/.installed  ## measure speed, as ratios within one run
 	@$(BIN)/python -m benchmarks
 
 clean:  ## remove .venv, .venv-torch, .venv-docs, the site and caches
