@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ratiosym import objectives
-    from ratiosym.api import render, train
+    from ratiosym.api import branch, render, train
     from ratiosym.envs.protocol import DrawableEnv, Env, check_env
     from ratiosym.envs.registry import make, register_task, tasks
     from ratiosym.errors import InputError
@@ -36,6 +36,7 @@ _HOMES = {
     "Policy": "ratiosym.learning.policy",
     "RunConfig": "ratiosym.learning.config",
     "Step": "ratiosym.types",
+    "branch": "ratiosym.api",
     "check_env": "ratiosym.envs.protocol",
     "evaluate": "ratiosym.runs.trained",
     "load_policy": "ratiosym.runs.trained",
@@ -61,6 +62,7 @@ __all__ = [
     "Policy",
     "RunConfig",
     "Step",
+    "branch",
     "check_env",
     "evaluate",
     "load_policy",

@@ -5,7 +5,10 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
 from ratiosym.envs.protocol import Env
-from ratiosym.experiments.presets import configure
+from ratiosym.experiments.presets import change, configure
+from ratiosym.learning.config import RunConfig
+from ratiosym.runs import loop
+from ratiosym.runs.branch import default_out, find_parent
 from ratiosym.runs.directory import Run, default_directory
 from ratiosym.runs.environments import name_task
 from ratiosym.runs.loop import Progress, start
@@ -92,6 +95,41 @@ def train(
         track,
         origin,
     )
+
+
+def branch(
+    run: str | Path,
+    *,
+    out: str | Path | None = None,
+    track: Sequence[str] | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    env: Env | None = None,
+    **options: Any,
+) -> list[Run]:
+    """A new run from a checkpoint of another one, with other settings: ``run`` is its directory,
+    or ``DIRECTORY@UPDATE`` for a checkpoint that is not the newest.
+
+    ``options`` are those of ``train``, and ``objective``. Task, seed, network and sizes stay as
+    they are. ``out`` is by default beside the other run. ``env`` is for a run that was trained on
+    an environment object: one equal to it.
+    """
+    parent, update = find_parent(run)
+    given = dict(options)
+    given |= given.pop("objective_parameters", {})
+    config = branched_config(parent.config, given)
+    place = default_out(parent, update) if out is None else out
+    return loop.branch(run, config, place, on_progress, track, env)
+
+
+def branched_config(parent: RunConfig, options: Mapping[str, Any]) -> RunConfig:
+    """The parent's configuration with other settings. With other steps evaluations keep their
+    distance, unless their number is given too.
+    """
+    config = change(parent, **options)
+    if "num_evaluations" in options or config.steps == parent.steps:
+        return config
+    number = max(1, round(parent.num_evaluations * config.steps / parent.steps))
+    return change(config, num_evaluations=number)
 
 
 def render(

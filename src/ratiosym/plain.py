@@ -67,7 +67,10 @@ def read_value(kind: Any, value: Any, what: str) -> Any:
     if origin is tuple:
         if not isinstance(value, list | tuple):
             raise InputError(f"{what} is {shorten(value)}; it must be a list.")
-        return tuple(read_value(arguments[0], entry, f"an entry of {what}") for entry in value)
+        return tuple(
+            read_value(arguments[0], entry, f"{what} entry {number}")
+            for number, entry in enumerate(value, 1)
+        )
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
             raise InputError(f"{what} is {shorten(value)}; it must be {_WORDS[dict]}.")

@@ -325,7 +325,7 @@ def test_a_loss_that_is_not_finite(ask, here, monkeypatch):
     words = ("--steps", 6 * STEPS, "--num-evaluations", 6, "--out", "run")
     message = ask("train", "broken", "--preset", "smoke", *words, code=2)
     assert message.startswith(
-        "ratiosym: The loss of seed 0 is not a finite number after update 3. Lower the learning"
+        "ratiosym: The loss of seed 0 is not a finite number after update 3. The environment is the"
     )
     assert message.endswith("The last good checkpoint is in 'run'.\n")
     assert message.count("\n") == 1
@@ -339,7 +339,15 @@ def test_a_learning_rate_that_is_far_too_large(ask, here):
         r"ratiosym: The loss of seed 0 is not a finite number after update \d\. Lower the learning",
         message,
     )
+    assert "ratiosym train --from 'run' --actor-learning-rate 2.5e+29 " in message
     assert checkpoint.load(here / "run" / "checkpoint").meta.update == 0
+    words = ("--actor-learning-rate", 2.5e-4, "--steps", 2 * STEPS)
+    text = ask("train", "--from", "run", *words, "--out", "second")  # the advice can be followed
+    assert "Directory: second" in text
+    record = read_json(here / "second" / "config.json")
+    assert record["parent"]["run"] == str(here / "run")
+    assert record["parent"]["update"] == 0
+    assert record["config"]["hyperparameters"]["actor_learning_rate"] == 2.5e-4
 
 
 # -------------------------------------------------------------------------------------------- train

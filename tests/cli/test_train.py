@@ -136,7 +136,10 @@ def test_resume_takes_its_budget_from_the_run_unless_another_is_given():
         (["--num-envs", "4", "--discount", "0.5"], "--num-envs, --discount"),
         (["--seed", "0"], "--seed"),
         (["--num-seeds", "2"], "--num-seeds"),
+        (["--num-seeds", "1"], "--num-seeds"),
         (["--preset", "smoke"], "--preset"),
+        (["--preset", "cpu"], "--preset"),  # also where it is the default
+        (["--from", "x"], "--from"),
         (["--tuned"], "--tuned"),
         (["--out", "x"], "--out"),
         (["--config", "x.json"], "--config"),
@@ -146,3 +149,26 @@ def test_resume_takes_its_budget_from_the_run_unless_another_is_given():
 def test_resume_refuses_other_settings(words, named):
     with pytest.raises(InputError, match=f"Omit {named};"):
         train("--resume", "run", *words).check_resume()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [([TASK], "TASK"), (["--preset", "cpu"], "--preset"), (["--tuned"], "--tuned")],
+)
+def test_a_file_of_settings_is_not_mixed_with_others(whole, words, named):
+    command = train("--config", str(whole / "config.json"), *words)
+    with pytest.raises(InputError, match=f"--config provides the task and all.* Omit {named}"):
+        command.run_config()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ([TASK], "TASK"),
+        (["--preset", "cpu", "--num-seeds", "1"], "--preset, --num-seeds"),
+        (["--config", "x.json"], "--config"),
+    ],
+)
+def test_a_branch_takes_its_settings_from_its_parent(whole, words, named):
+    with pytest.raises(InputError, match=f"--from takes the task and all.* Omit {named}"):
+        train("--from", str(whole), *words).run()

@@ -301,7 +301,7 @@ WRONG = {
     "one number for seeds": (small(seeds=3), "The plan: 'seeds' is 3; it must be a list."),
     "a seed in words": (
         small(seeds=["one"]),
-        "an entry of The plan: 'seeds' is 'one'; it must be a whole number.",
+        "The plan: 'seeds' entry 1 is 'one'; it must be a whole number.",
     ),
     "a negative seed": (small(seeds=[-1]), "`seed` is -1; it must be from 0"),
     "a seed twice": (small(seeds=[1, 1]), "The seed 1 appears twice in the plan. Remove one."),
@@ -327,7 +327,7 @@ WRONG = {
         "Unknown option 'step'. Closest: 'steps'.",
     ),
     "an unknown tracker": (small(track=["wandbb"]), "Unknown tracker 'wandbb'. Closest: 'wandb'."),
-    "a number for a tracker": (small(track=[3]), "'track' is 3; it must be text."),
+    "a number for a tracker": (small(track=[3]), "'track' entry 1 is 3; it must be text."),
     "a parameter of one algorithm alone": (
         small(algorithms=["mappo", "mars"], options={"epsilon": 0.1}),
         "Unknown option 'epsilon'. Closest: 'steps'. See 'ratiosym train --help' for the options "

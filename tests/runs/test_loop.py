@@ -601,38 +601,43 @@ class BrokenSoon(Broken):
         return dataclasses.replace(super().spec, time_limit=64)
 
 
+BROKEN = (
+    r"The loss of seed 0 is not a finite number after update 3\. The environment is the cause: the "
+    r"reward of agent 0 in environment 0 is nan at its step 41\. Other settings do not help"
+)
+
+
 @pytest.mark.usefixtures("often")
 def test_a_loss_that_is_not_finite_stops_the_run_at_its_last_good_checkpoint(tmp_path, monkeypatch):
     """Steps 41 and later give NaN; with 16 steps a rollout they come in the third update."""
     monkeypatch.setitem(TASKS, "broken", Task("broken", partial(BrokenSoon, 40)))
     directory = tmp_path / "run"
-    with pytest.raises(
-        NonFiniteLoss, match=r"The loss of seed 0 is not a finite number after update 3\. Lower"
-    ):
+    with pytest.raises(NonFiniteLoss, match=BROKEN):
         train("broken", out=directory, preset="smoke", steps=6 * STEPS, num_evaluations=6)
     assert checkpoint.updates(directory / "checkpoint") == [1, 2]
-    assert read_table(directory / "training.csv")["update"].tolist() == [1, 2]
+    assert read_table(directory / "training.csv")["update"].tolist() == [1, 2, 3]
     assert not (directory / "summary.json").exists()
     last = checkpoint.load(directory / "checkpoint")
     assert all(
         np.isfinite(x).all() for name, x in last.arrays.items() if name.startswith("params/")
     )
     assert load_policy(directory, "last").spec.name == "broken"
-    with pytest.raises(
-        NonFiniteLoss, match="update 3"
-    ):  # the same again, and still nothing is lost
+    with pytest.raises(NonFiniteLoss, match=BROKEN):  # the same again, and still nothing is lost
         resume(directory)
     assert checkpoint.updates(directory / "checkpoint") == [1, 2]
 
 
-def test_rows_before_a_broken_loss_are_kept(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("num_good", "updates"), [(40, [1, 2, 3]), (0, [1])])
+def test_rows_up_to_a_broken_loss_are_kept(tmp_path, monkeypatch, num_good, updates):
     """The message sends the user to training.csv: it must be there, however far the next evaluation
-    is.
+    is, with the update that failed, also if that was the first.
     """
-    monkeypatch.setitem(TASKS, "broken", Task("broken", partial(BrokenSoon, 40)))
-    with pytest.raises(NonFiniteLoss):
+    monkeypatch.setitem(TASKS, "broken", Task("broken", partial(BrokenSoon, num_good)))
+    with pytest.raises(NonFiniteLoss, match=f"nan at its step {num_good + 1}"):
         train("broken", out=tmp_path / "run", preset="smoke", steps=6 * STEPS, num_evaluations=1)
-    assert read_table(tmp_path / "run" / "training.csv")["update"].tolist() == [1, 2]
+    table = read_table(tmp_path / "run" / "training.csv")
+    assert table["update"].tolist() == updates
+    assert np.isfinite(table["value_loss"]).tolist() == [True] * (len(updates) - 1) + [False]
 
 
 # --------------------------------------------------------------------------------------- the policy

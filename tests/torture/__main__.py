@@ -24,6 +24,7 @@ from tests.torture.scenarios import (
 )
 
 DISK_SIZE = "48m"
+POLL = 0.05  # seconds; the moment of a fault has a random delay of its own
 INSIDE = "RATIOSYM_TORTURE_DISK"  # set where the disk of the stories is mounted
 EXPECTED = {  # exit codes; 0 if the command was quicker than the fault
     "kill": (-9, 0),
@@ -51,25 +52,31 @@ class Torture:
     def reference(self, scenario: Scenario) -> dict[str, Any]:
         """What comes out of a scenario without faults."""
         if scenario.name not in self.references:
-            place = self.disk / f"reference-{scenario.name}"
-            prepare(place)
-            self.finish(scenario, place)
+            place = self.prepare(scenario, f"reference-{scenario.name}")
+            self.finish(scenario.command(place), place)
             self.references[scenario.name] = facts(place / "out")
             shutil.rmtree(place)
         return self.references[scenario.name]
+
+    def prepare(self, scenario: Scenario, name: str) -> Path:
+        """A directory to run a scenario in."""
+        place = self.disk / name
+        prepare(place)
+        if scenario.before:
+            self.finish(scenario.before, place)
+        return place
 
     def story(self, number: int) -> str:
         """One scenario with faults: what happened, in a line."""
         draw = Random(f"{self.seed} {number}")
         scenario = draw.choice(SCENARIOS)
-        expected, place = self.reference(scenario), self.disk / f"story-{number}"
-        prepare(place)
+        expected, place = self.reference(scenario), self.prepare(scenario, f"story-{number}")
         happened = []
         for _ in range(draw.randint(1, 6)):
             fault = draw.choice(self.faults)
             self.interrupt(scenario, place, fault, draw)
             happened.append(fault)
-        self.finish(scenario, place)
+        self.finish(scenario.command(place), place)
         if different := differences(expected, facts(place / "out")):
             raise NotSurvived(f"different after {', '.join(happened)}: {', '.join(different)}")
         shutil.rmtree(place)
@@ -83,29 +90,29 @@ class Torture:
         further = 0 if is_early else draw.randint(1, 12)
         delay = draw.uniform(0, 8) if is_early else draw.uniform(0, 0.3)
         with open(place / "errors", "w+b") as errors:
-            process = self.start(scenario, place, errors, clock)
+            process = self.start(scenario.command(place), place, errors, clock)
             begin = num_evaluations(place / "out")
             while process.poll() is None and num_evaluations(place / "out") < begin + further:
-                sleep(0.005)
+                sleep(POLL)
             sleep(delay)
             strike(fault, process, self.disk, draw)
             self.check(process, errors, fault)
 
-    def finish(self, scenario: Scenario, place: Path) -> None:
-        """Let a scenario come to its end."""
+    def finish(self, words: tuple[str, ...], place: Path) -> None:
+        """Let a command come to its end."""
         with open(place / "errors", "w+b") as errors:
-            process = self.start(scenario, place, errors)
+            process = self.start(words, place, errors)
             wait(process)
             self.check(process, errors, "clock")
 
     def start(
-        self, scenario: Scenario, place: Path, errors: Any, clock: str = ""
+        self, words: tuple[str, ...], place: Path, errors: Any, clock: str = ""
     ) -> subprocess.Popen[bytes]:
         """A command in its directory."""
         paths = [str(Path(__file__).with_name("site")), os.environ.get("PYTHONPATH", "")]
         variables = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
         return subprocess.Popen(
-            scenario.command(place),
+            [Path(sys.executable).with_name("ratiosym"), *words],
             cwd=place,
             stdout=subprocess.DEVNULL,
             stderr=errors,

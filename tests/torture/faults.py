@@ -83,4 +83,4 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         if monotonic() > deadline:
             raise TimeoutError(f"Still waiting after {PATIENCE:.0f} s.")
-        sleep(0.01)
+        sleep(0.05)

@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,8 @@ seeds = [0]
 preset = "smoke"
 options = {json.dumps({**SIZES, **BUDGET, **LIGHT}).replace(":", " =")}
 """
-# Measured, and different at every repetition.
+# Different at every repetition: where, and how fast.
+PLACES = ("command", "started_by", "parent")
 TIMES = ("steps_per_second", "median_steps_per_second", "seconds_since_start_or_resume", "seconds")
 
 
@@ -44,22 +44,26 @@ class Scenario:
 
     name: str
     words: tuple[str, ...]
+    before: tuple[str, ...] = ()  # a command that comes first, without faults
     resume: tuple[str, ...] = ()  # instead of ``words`` once there is a run in ``out``
 
-    def command(self, directory: Path) -> list[str]:
+    def command(self, directory: Path) -> tuple[str, ...]:
         """What to type, given what is there already."""
         has_begun = any(
             (directory / "out" / name).exists() for name in ("config.json", "seeds.json")
         )
-        words = self.resume if self.resume and has_begun else self.words
-        return [str(Path(sys.executable).with_name("ratiosym")), *words]
+        return self.resume if self.resume and has_begun else self.words
 
 
 TRAIN = ("train", TASK, "--preset=smoke", *flags({**SIZES, **BUDGET, **LIGHT}), "--out=out")
 TUNE = ("tune", TASK, "--preset=smoke", *flags({**SIZES, "steps": 320, "num_evaluations": 5}))
+FIRST = (*TRAIN[:-1], f"--steps={BUDGET['steps'] // 2}", "--num-evaluations=2", "--out=first")
+BRANCH = ("train", "--from=first", "--actor-learning-rate=1e-3", *flags(BUDGET), "--out=out")
+RESUME = ("train", "--resume=out")
 SCENARIOS = (
-    Scenario("run", TRAIN, ("train", "--resume=out")),
-    Scenario("seeds", (*TRAIN, "--num-seeds=2"), ("train", "--resume=out")),
+    Scenario("run", TRAIN, resume=RESUME),
+    Scenario("seeds", (*TRAIN, "--num-seeds=2"), resume=RESUME),
+    Scenario("branch", BRANCH, before=FIRST, resume=RESUME),
     Scenario("study", ("study", "run", "plan.toml", "--out=out", "--retry-failed", "--workers=2")),
     Scenario("search", (*TUNE, "--trials=3", "--num-seeds=2", "--workers=1", "--out=out")),
 )
@@ -73,7 +77,8 @@ def prepare(directory: Path) -> None:
 
 def num_evaluations(out: Path) -> int:
     """How far a command is: lines in the tables of evaluations."""
-    return sum(len(p.read_bytes().splitlines()) for p in out.rglob("evaluations.csv"))
+    tables = [*out.glob("evaluations.csv"), *out.glob("*/**/evaluations.csv")]
+    return sum(p.read_bytes().count(b"\n") for p in tables if p.parent.name != "checkpoint")
 
 
 # --------------------------------------------------------------------------------------- comparison
@@ -99,7 +104,7 @@ def content(path: Path) -> Any:
         return [[row[i] for i in kept] for row in (header, *rows)]
     if path.suffix == ".json":
         data = json.loads(path.read_text())
-        return {k: v for k, v in data.items() if k not in (*TIMES, "command", "started_by")}
+        return {k: v for k, v in data.items() if k not in (*TIMES, *PLACES)}
     return None  # pictures, journals: that they are there
 
 

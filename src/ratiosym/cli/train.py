@@ -43,6 +43,7 @@ class Train(Command):
       ratiosym train mpe-spread-3ag --objective mappo --epsilon 0.1 --num-seeds 2
       ratiosym train --resume runs/first                     after an interruption
       ratiosym train --resume runs/first --steps 2000000     train for longer
+      ratiosym train --from runs/first --actor-learning-rate 1e-4    from its checkpoint
       ratiosym train --config tuning/first/best.json         the result of a search
       ratiosym train my_tasks.py:make_env                    a task of your own
 
@@ -67,8 +68,12 @@ class Train(Command):
     or the config.json of a run."""
     resume: Annotated[Path | None, Arg("DIR", RUN)] = None
     """Resume the run in this directory, exactly as if it had not been interrupted."""
+    from_run: Annotated[str | None, Arg("RUN[@UPDATE]", RUN, flag="--from")] = None
+    """Start a new run from a checkpoint of this run (the latest, or that of an update) with other
+    settings. Task, seed, network and sizes cannot change."""
     out: Annotated[Path | None, Arg("DIR", RUN)] = None
-    """The run's directory, new or empty (default: runs/TASK/OBJECTIVE/seed-S)."""
+    """The run's directory, new or empty (default: runs/TASK/OBJECTIVE/seed-S; with --from:
+    RUN-from-UPDATE)."""
     num_seeds: Annotated[int, Arg(group=RUN)] = 1
     """Train seeds S, S + 1, ... in parallel, each in DIR/seed-S: one device per seed if there are
     enough devices, otherwise several seeds per device."""
@@ -82,6 +87,8 @@ class Train(Command):
     """Several hosts: the index of this process, from 0."""
     settings: dict[str, Any] = field(default_factory=dict)
     """All other options that were given, as arguments of ``presets.configure``."""
+    given: frozenset[str] = frozenset()
+    """The names of all options that were given, including those given with their default."""
 
     other_names: ClassVar = {
         **dict.fromkeys(("lr", "learning-rate", "actor-lr"), "--actor-learning-rate"),
@@ -104,7 +111,7 @@ class Train(Command):
     @classmethod
     def options(cls, words: Sequence[str]) -> list[Option]:
         """Return the command's own options and all settings, including objective parameters."""
-        own = options_of(cls, skip=("settings",))
+        own = options_of(cls, skip=("settings", "given"))
         found = [*own, *setting_options(find_objective(words))]
         return sorted(found, key=lambda option: GROUPS.index(option.arg.group))
 
@@ -113,18 +120,25 @@ class Train(Command):
         """Separate settings from the command's own options."""
         own = {f.name for f in fields(cls)}
         settings = {name: value for name, value in given.items() if name not in own}
-        return cls(**{n: v for n, v in given.items() if n in own}, settings=settings)
+        return cls(
+            **{n: v for n, v in given.items() if n in own},
+            settings=settings,
+            given=frozenset(given),
+        )
 
     @classmethod
     def defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Return the settings of the given preset, task and objective."""
         from ratiosym.experiments.presets import change, preset
         from ratiosym.experiments.settings import shipped_settings
+        from ratiosym.runs.branch import find_parent
 
         train = cls.build(given)
         objective = {k: v for k, v in train.settings.items() if k == "objective"}
         if train.config is not None:
             base = read_config(train)
+        elif train.from_run is not None:
+            base = find_parent(train.from_run)[0].config
         else:
             base = change(preset(train.preset, train.task or ""), **objective)
             if train.tuned:
@@ -154,6 +168,9 @@ class Train(Command):
         if self.resume is not None:
             self.check_resume()
             show_summaries(self.resume_run(self.resume))
+        elif self.from_run is not None:
+            self.check_from()
+            show_summaries(self.branch_run(self.from_run))
         else:
             show_summaries(self.start_run(self.run_config()))
 
@@ -183,40 +200,72 @@ class Train(Command):
         with show_progress(directory) as on_progress:
             return loop.resume(directory, steps, on_progress, track)
 
+    def branch_run(self, parent: str) -> "list[Run]":
+        """Start a new run from a checkpoint of another."""
+        from ratiosym.api import branched_config
+        from ratiosym.cli.display import show_progress
+        from ratiosym.learning.devices import start_jax
+        from ratiosym.runs import loop
+        from ratiosym.runs.branch import default_out, find_parent
+
+        run, update = find_parent(parent)
+        config = branched_config(run.config, self.settings)
+        start_jax(self.coordinator, self.num_processes, self.process_id)
+        out = self.out or default_out(run, update)
+        with show_progress(out) as on_progress:
+            return loop.branch(parent, config, out, on_progress, self.track or None)
+
     def check_resume(self) -> None:
         """Reject settings for a resumed run, except for a larger budget."""
         allowed = ("resume", "steps", "track", "coordinator", "num_processes", "process_id")
-        own = [f.name for f in fields(self) if getattr(self, f.name) != f.default]
-        given = [name for name in (*own, *self.settings) if name not in (*allowed, "settings")]
-        if given:
-            names = ", ".join("TASK" if name == "task" else to_flag(name) for name in given)
+        if names := self.names_of(self.given - set(allowed)):
             raise InputError(
                 f"--resume takes all settings from the run's config.json. Omit {names}; only "
-                f"--steps can be given, to train for longer."
+                f"--steps can be given, to train for longer. To change other settings, start a new "
+                f"run from its checkpoint with --from."
             )
+
+    def check_from(self) -> None:
+        """Reject options that cannot be combined with --from."""
+        if names := self.names_of(self.given & {"task", "preset", "tuned", "config", "num_seeds"}):
+            raise InputError(
+                f"--from takes the task and all other settings from the run's config.json. Omit "
+                f"{names}."
+            )
+
+    def names_of(self, names: Iterable[str]) -> str:
+        """Return options as they are typed, in the order of the help."""
+        own = [f.name for f in fields(self)]
+        order = [*(n for n in own if n in names), *(n for n in self.settings if n in names)]
+        known = {"task": "TASK", "from_run": "--from"}
+        return ", ".join(known.get(name) or to_flag(name) for name in order)
 
 
 def read_config(train: Train) -> "RunConfig":
     """Read the settings from the --config file."""
     from ratiosym.experiments.presets import read_settings
 
-    for name in ("task", "preset", "tuned"):
-        if getattr(train, name) != getattr(Train, name):
-            what = "TASK" if name == "task" else to_flag(name)
-            raise InputError(f"--config provides the task and all settings. Omit {what}.")
+    if names := train.names_of(train.given & {"task", "preset", "tuned"}):
+        raise InputError(f"--config provides the task and all settings. Omit {names}.")
     assert train.config is not None
     return read_settings(train.config)
 
 
 def find_objective(words: Sequence[str]) -> str | None:
-    """Find the objective on the command line or in the --config file, to offer its parameters."""
+    """Find the objective on the command line, in the --config file or in the --from run, to offer
+    its parameters.
+    """
     objective, file = find_value(words, "--objective"), find_value(words, "--config")
-    if objective is not None or not file:
+    parent = find_value(words, "--from")
+    if objective is not None or not (file or parent):
         return objective
     from ratiosym.experiments.presets import read_settings
+    from ratiosym.runs.branch import find_parent
 
     try:
-        return read_settings(Path(file)).objective
+        if parent:
+            return find_parent(parent)[0].config.objective
+        return read_settings(Path(file or "")).objective
     except InputError:  # reported later, when the settings are read
         return None
 

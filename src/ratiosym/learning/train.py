@@ -62,14 +62,14 @@ class Finished:
 
 
 class NonFiniteLoss(ArithmeticError):  # noqa: N818  (what happened, not a mistake of the caller's)
-    """A loss or gradient became NaN or infinite."""
+    """A loss or gradient became NaN or infinite. ``reason`` replaces the usual advice."""
 
-    def __init__(self, update: int, seed: int) -> None:
-        super().__init__(
-            f"The loss of seed {seed} is not a finite number after update {update}. "
-            f"Lower the learning rates or narrow the trust region; training.csv shows what grew."
-        )
-        self.update = update
+    ADVICE = "Lower the learning rates or narrow the trust region; training.csv shows what grew."
+
+    def __init__(self, update: int, seed: int, reason: str = ADVICE) -> None:
+        what = f"The loss of seed {seed} is not a finite number after update {update}."
+        super().__init__(f"{what} {reason}")
+        self.update, self.seed = update, seed
 
 
 def make_learner(
@@ -123,12 +123,13 @@ def train(
             number, metrics = pending.popleft()
             rows = training_rows(config, number, to_host(metrics), len(seeds))
             now = perf_counter()
-            for seed, row in zip(seeds, rows, strict=True):
+            for row in rows:
                 row["steps_per_second"] = config.shape.steps_per_update / (now - clock)
+            clock = now
+            yield Updated(number, rows)  # also one that failed: its row shows what grew
+            for seed, row in zip(seeds, rows, strict=True):
                 if not all(np.isfinite(row[name]) for name in MUST_BE_FINITE):
                     raise NonFiniteLoss(number, seed)
-            clock = now
-            yield Updated(number, rows)
 
         # evaluate
         if is_due:

@@ -106,12 +106,22 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Parent:
+    """The checkpoint that a run branched from."""
+
+    run: str  # its directory, absolute
+    update: int
+    sha256: str  # of its files.json, which has the checksums of all others
+
+
+@dataclass(frozen=True)
 class RunRecord:
     """What resuming needs of a record beside its configuration."""
 
     track: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     environment: str | None = None  # the class of an environment that came as an object
+    parent: Parent | None = None  # of a run that branched from another
 
 
 def read_config(directory: Path) -> RunConfig:
@@ -289,7 +299,7 @@ def bring_to_checkpoint(runs: list[Run], found: list[checkpoint.Checkpoint] | No
     First everything is checked, then everything is changed.
     """
     saved: list[checkpoint.Checkpoint | None] = [*found] if found else [None] * len(runs)
-    extents = [_extents(run, one) for run, one in zip(runs, saved, strict=True)]
+    extents = [table_extents(run, one) for run, one in zip(runs, saved, strict=True)]
     for run, by_table in zip(runs, extents, strict=True):
         for name, extent in by_table.items():
             tables.check_table(*run.table_files(name), extent)
@@ -306,7 +316,8 @@ def bring_to_checkpoint(runs: list[Run], found: list[checkpoint.Checkpoint] | No
             tables.restore_table(*run.table_files(name), extent)
 
 
-def _extents(run: Run, found: checkpoint.Checkpoint | None) -> dict[str, Extent]:
+def table_extents(run: Run, found: checkpoint.Checkpoint | None) -> dict[str, Extent]:
+    """How long the tables of a run were at a checkpoint, or at its start."""
     if found is None:
         return dict.fromkeys(TABLES, tables.EMPTY)
     what = f"The checkpoint in '{run.directory}'"

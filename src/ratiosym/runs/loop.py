@@ -15,11 +15,19 @@ from ratiosym.envs.registry import check_before_training, make, resolve_task
 from ratiosym.errors import InputError
 from ratiosym.learning.config import RunConfig
 from ratiosym.learning.devices import agree, enable_compilation_cache
+from ratiosym.learning.diagnosis import find_cause
 from ratiosym.learning.learner import Learner, TrainState
-from ratiosym.learning.train import Evaluated, Finished, Updated, make_learner
+from ratiosym.learning.train import Evaluated, Finished, NonFiniteLoss, Updated, make_learner
 from ratiosym.learning.train import train as learn
 from ratiosym.plain import read_record
 from ratiosym.runs import checkpoint, files, provenance
+from ratiosym.runs.branch import (
+    check_settings,
+    complete_copy,
+    copy_parent,
+    describe_parent,
+    find_parent,
+)
 from ratiosym.runs.checkpoint import Checkpoint, CheckpointError
 from ratiosym.runs.directory import (
     CONFIG,
@@ -153,11 +161,55 @@ def resume(
     with ExitStack() as stack:
         places = [directory, *(run.directory for run in runs if run.directory.exists())]
         on_first_process(lambda: stack.enter_context(lock_directories(places)))
+        if record.parent is not None:
+            on_first_process(partial(complete_copy, runs[0], record.parent))
         found = find_checkpoints(directory, runs)
         state = None if found is None else checkpoint.restore(learner, found)
         on_first_process(partial(reopen, directory, runs, found, files.read_json(path)))
         update = None if found is None else found[0].meta.update
         return train_and_record(learner, runs, state, update, on_progress, trackers)
+
+
+def branch(
+    parent: str | Path,
+    config: RunConfig,
+    out: str | Path,
+    on_progress: OnProgress = lambda _: None,
+    track: Sequence[str] | None = None,
+    env: Env | None = None,
+) -> list[Run]:
+    """A new run from a checkpoint of another one, ``RUN`` or ``RUN@UPDATE``, with other settings.
+
+    Its tables begin with the parent's rows up to that checkpoint, and its record names the parent.
+    """
+    source, update = find_parent(parent)
+    config.validate()
+    check_settings(source, update, config)
+    own = read_run_record(source.directory / CONFIG)
+    run, trackers = Run(Path(out), config), load_trackers(own.track if track is None else track)
+    env = find_env(config, env, own.environment, source.directory)
+    learner = make_learner(env, config, 1)
+    found = checkpoint.load(source.checkpoints, update)
+    check_origin(source, found)
+    state = checkpoint.restore(learner, [found])
+    run.returns = read_record(Returns, found.meta.returns, f"'{source.checkpoints}'")
+    record = {
+        "config": config.to_dict(),
+        "spec": env.spec.to_dict(),
+        "environment": own.environment,
+        "parent": dataclasses.asdict(describe_parent(source, update)),
+        "track": list(trackers),
+        **provenance.provenance(),
+    }
+
+    def begin() -> None:
+        stack.enter_context(claimed(run.directory, [run], record))
+        with files.reporting_write_errors(run.directory, "Choose another `out`."):
+            copy_parent(run, source, found)
+
+    with ExitStack() as stack:
+        on_first_process(begin)
+        return train_and_record(learner, [run], state, update, on_progress, trackers)
 
 
 def reopen(
@@ -274,7 +326,7 @@ def train_and_record(
     past = [run.returns.last for run in runs if run.returns]
     on_progress(Progress(config, seeds, update, evaluations=past or None))
     recorder = Recorder(runs, learner.env.spec, resumed_at, trackers, CHECKPOINT_SECONDS)
-    with recorder:
+    with recorder, explaining(learner, runs):
         for event in learn(learner, config, seeds, state, update):
             if isinstance(event, Updated):
                 recorder.add_updates(event.rows)
@@ -288,3 +340,33 @@ def train_and_record(
             elif isinstance(event, Finished):
                 recorder.finish(event.episodes)
     return runs
+
+
+@contextmanager
+def explaining(learner: Learner, runs: list[Run]) -> Iterator[None]:
+    """Say why a loss is not finite, and what to do about it."""
+    try:
+        yield
+    except NonFiniteLoss as error:
+        raise NonFiniteLoss(error.update, error.seed, reason(learner, runs, error)) from None
+
+
+def reason(learner: Learner, runs: list[Run], error: NonFiniteLoss) -> str:
+    """What the environment did wrong; if nothing, the usual advice and how to follow it."""
+    failed = next(run for run in runs if run.config.seed == error.seed)
+    advice = (
+        f"{error.ADVICE} From the last good checkpoint with another rate: ratiosym train "
+        f"--from '{failed.directory}' --actor-learning-rate "
+        f"{failed.config.hyperparameters.actor_learning_rate / 4:g}"
+    )
+    if jax.process_count() > 1:  # not all of them need to fail, and to repeat updates takes all
+        return advice
+    try:
+        found = find_checkpoints(failed.directory, runs)
+    except (InputError, OSError):  # removed meanwhile: no reason to hide what happened
+        found = None
+    if found is None:
+        return advice
+    state, update = checkpoint.restore(learner, found), found[0].meta.update
+    cause = find_cause(learner, failed.config, runs.index(failed), state, update, error.update)
+    return cause or advice

@@ -96,15 +96,22 @@ def check_table(path: Path, journal: Path, extent: Extent) -> None:
 def restore_table(path: Path, journal: Path, extent: Extent) -> None:
     """Bring a table and its journal to the length they had at a checkpoint."""
     check_table(path, journal, extent)
-    good = path if _has_beginning(path, extent) else journal
     for file in (path, journal):
         if not extent.num_bytes:
             file.unlink(missing_ok=True)
         elif _has_beginning(file, extent) and not file.is_symlink():
             os.truncate(file, extent.num_bytes)
         else:
-            with open(good, "rb") as source:
-                write_whole(file, source.read(extent.num_bytes))
+            write_whole(file, read_beginning(path, journal, extent))
+
+
+def read_beginning(path: Path, journal: Path, extent: Extent) -> bytes:
+    """The rows that a table had at a checkpoint, from the table or its journal."""
+    check_table(path, journal, extent)
+    if not extent.num_bytes:
+        return b""
+    with open(path if _has_beginning(path, extent) else journal, "rb") as source:
+        return source.read(extent.num_bytes)
 
 
 def _has_beginning(path: Path, extent: Extent) -> bool:

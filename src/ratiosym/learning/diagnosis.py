@@ -1,0 +1,87 @@
+"""Why a loss stopped being finite: the environment, or the learner?
+
+Nothing is watched while a run trains. Once a loss is not finite, the updates since the last
+checkpoint are repeated and the rollout of the one that failed is looked at, number by number.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from ratiosym.learning.config import RunConfig
+from ratiosym.learning.learner import Learner, TrainState, train_step
+from ratiosym.learning.mesh import to_host
+from ratiosym.learning.rollout import rollout
+from ratiosym.learning.train import hyperparameters_at
+from ratiosym.types import Transition
+
+
+def find_cause(
+    learner: Learner, config: RunConfig, index: int, state: TrainState, update: int, failed: int
+) -> str | None:
+    """What the environment did wrong in update ``failed``, in a sentence; None where all that it
+    gave was finite.
+
+    ``state`` is after ``update`` updates, and ``index`` is that of the seed whose loss failed.
+    """
+    bounds = jax.tree.map(np.float32, config.bounds)
+    for number in range(update, failed - 1):
+        hyperparameters = jax.tree.map(np.float32, hyperparameters_at(config, number))
+        state, _ = train_step(learner, state, hyperparameters, bounds)
+    transition = _repeat_rollout(learner, state, index)
+    return describe(transition, (failed - 1) * config.shape.rollout_length)
+
+
+def _repeat_rollout(learner: Learner, state: TrainState, index: int) -> Transition:
+    """The rollout of one seed, [T, E, ...], with the random numbers that it had (``seed_step``)."""
+    keys = jax.random.key_data(state.groups.key)  # keys themselves cannot leave the devices
+    groups = jax.tree.map(lambda x: x[index], to_host(state.groups._replace(key=keys)))
+    actor = jax.tree.map(lambda x: x[index], to_host(state.params.actor))
+    keys = jax.vmap(jax.random.split)(jax.random.wrap_key_data(groups.key))
+    play = partial(rollout, learner.env, learner.shape, learner.model, actor)
+    _, transition, _ = jax.jit(jax.vmap(play, out_axes=(0, 1, 0)))(groups._replace(key=keys[:, 0]))
+    # [T, G, E, ...] -> [T, G E, ...]
+    return jax.tree.map(lambda x: x.reshape(len(x), -1, *x.shape[3:]), jax.device_get(transition))
+
+
+def describe(transition: Transition, steps_before: int) -> str | None:
+    """The first number of an environment that is not finite; None if there is none, or if the
+    policy's own actions were not finite before it.
+
+    ``steps_before`` counts the steps of each environment before this rollout.
+    """
+    seen, after = transition.observation, transition.last_observation
+    given = [  # in the order of a step
+        ("observation", seen.local),
+        ("state for the critic", seen.state),
+        ("reward", transition.reward),
+        ("observation", after.local),
+        ("state for the critic", after.state),
+    ]
+    found = [(place, what, x) for what, x in given if (place := _first(x)) is not None]
+    if not found:
+        return None
+    place, what, values = min(found, key=lambda entry: entry[0][0])  # the earliest
+    time, env, *rest = place
+    actions = [_first(np.asarray(x, np.float64)) for x in jax.tree.leaves(transition.action)]
+    # What is observed comes before the action of a step, the reward after it.
+    first_action = min((action[0] for action in actions if action is not None), default=None)
+    is_before = values is seen.local or values is seen.state
+    if first_action is not None and first_action < time + (not is_before):
+        return None
+    agent = "" if values.ndim == 3 and what != "reward" else f" of agent {rest[0]}"
+    starts = np.flatnonzero(transition.is_start[: time + 1, env])
+    episode = f" (step {time - starts[-1] + 1} of its episode)" if len(starts) else ""
+    return (
+        f"The environment is the cause: the {what}{agent} in environment {env} is {values[place]} "
+        f"at its step {steps_before + time + 1}{episode}. Other settings do not help; correct the "
+        f"environment (ratiosym.check_env tests it)."
+    )
+
+
+def _first(values: Any) -> tuple[int, ...] | None:
+    """The place of the first number that is not finite, [T, E, ...], in the order of time."""
+    places = np.argwhere(~np.isfinite(values))
+    return tuple(map(int, places[0])) if len(places) else None

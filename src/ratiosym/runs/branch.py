@@ -1,0 +1,116 @@
+"""A new run from a checkpoint of another, with other settings.
+
+It begins as a copy: the parent's checkpoint, and the parent's tables up to it. From there on it is
+a run like any other, which is resumed by itself. Its ``config.json`` names the parent.
+"""
+
+import dataclasses
+import hashlib
+from dataclasses import fields
+from pathlib import Path
+
+from ratiosym.errors import InputError
+from ratiosym.learning.config import RunConfig
+from ratiosym.runs import checkpoint, tables
+from ratiosym.runs.checkpoint import Checkpoint
+from ratiosym.runs.directory import Parent, Run, read_config, run_directories, table_extents
+from ratiosym.runs.files import write_whole
+
+# Whatever else the state of a run or its count of steps depends on.
+FREE = ("num_epochs", "num_minibatches", "time_limit", "mask_inactive", "num_eval_episodes")
+
+
+def find_parent(name: str | Path) -> tuple[Run, int]:
+    """A run and one of its checkpoints from ``RUN`` (the newest) or ``RUN@UPDATE``."""
+    path, at, number = str(name).rpartition("@")
+    has_update = bool(at) and number.isdecimal() and not Path(name).is_dir()
+    directory = Path(path if has_update else name)
+    directories = run_directories(directory)
+    if len(directories) != 1:
+        several = f"holds several seeds. Name one, as in '{directories[0]}'" if directories else ""
+        what = several or "does not hold a run: there is no config.json in it"
+        raise InputError(f"'{directory}' {what}.")
+    run = Run(directories[0], read_config(directories[0]))
+    present = checkpoint.updates(run.checkpoints)
+    if not present:
+        raise InputError(f"The run in '{run.directory}' has no checkpoint to begin with.")
+    update = int(number) if has_update else present[-1]
+    if update not in present:
+        there = ", ".join(map(str, present))
+        raise InputError(
+            f"The run in '{run.directory}' has no checkpoint after update {update}. It has those "
+            f"after: {there}."
+        )
+    return run, update
+
+
+def check_settings(parent: Run, update: int, config: RunConfig) -> None:
+    """Raise InputError unless a run with these settings can begin with that checkpoint."""
+    old = parent.config
+    pairs = {name: (getattr(old, name), getattr(config, name)) for name in ("task", "seed")}
+    for f in fields(config.shape):
+        if f.name not in FREE:
+            pairs[f.name] = (getattr(old.shape, f.name), getattr(config.shape, f.name))
+    for name, (there, here) in pairs.items():
+        if there != here:
+            raise InputError(
+                f"`{name}` is {here!r}, but {there!r} in '{parent.directory}'. A run that branches "
+                f"from another keeps its task, seed, network and sizes, which are those of its "
+                f"checkpoint. Omit `{name}`, or start a new run."
+            )
+    if config.num_updates <= update:
+        per_update = config.shape.steps_per_update
+        raise InputError(
+            f"`steps` is {config.steps:,}, but the checkpoint of '{parent.directory}' is after "
+            f"{update * per_update:,} steps. Choose a larger number."
+        )
+
+
+def default_out(parent: Run, update: int) -> Path:
+    """Beside the parent."""
+    directory = parent.directory.absolute()
+    return directory.with_name(f"{directory.name}-from-{update}")
+
+
+def describe_parent(parent: Run, update: int) -> Parent:
+    """What the record of a branch says of its parent."""
+    listing = parent.checkpoints / str(update) / checkpoint.LISTING
+    try:
+        checksum = hashlib.sha256(listing.read_bytes()).hexdigest()
+    except OSError:
+        checksum = ""
+    return Parent(str(parent.directory.absolute()), update, checksum)
+
+
+def copy_parent(run: Run, parent: Run, found: Checkpoint) -> None:
+    """Put the parent's tables and checkpoint into a new run, the checkpoint last."""
+    run.checkpoints.mkdir(parents=True, exist_ok=True)
+    for name, extent in table_extents(parent, found).items():
+        data = tables.read_beginning(*parent.table_files(name), extent)
+        for path in run.table_files(name) if data else ():
+            write_whole(path, data)
+    meta = dataclasses.replace(found.meta, config=run.config.to_dict())
+    checkpoint.save(run.checkpoints, found.arrays, meta)
+
+
+def complete_copy(run: Run, recorded: Parent) -> None:
+    """Copy the parent again where that was interrupted; nothing else can have happened before."""
+    if checkpoint.updates(run.checkpoints):
+        return
+    parent = Run(Path(recorded.run), run.config)
+    is_there = describe_parent(parent, recorded.update) == recorded
+    if not is_there:
+        raise InputError(
+            f"The run in '{run.directory}' has no checkpoint, and that of its parent "
+            f"'{recorded.run}' after update {recorded.update} has gone or changed. It cannot be "
+            f"resumed."
+        )
+    found = checkpoint.load(parent.checkpoints, recorded.update)
+    for name, extent in table_extents(parent, found).items():
+        table = run.table_files(name)[0]
+        if table.exists() and table.stat().st_size > extent.num_bytes:
+            raise InputError(
+                f"The checkpoints of the run in '{run.directory}' are gone, so that it cannot be "
+                f"resumed. Its tables are as they were; branch from '{recorded.run}' again."
+            )
+    copy_parent(run, parent, found)
