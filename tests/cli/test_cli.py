@@ -656,7 +656,7 @@ def test_demo_compares_two_objectives_and_is_reused(ask, here, monkeypatch):
 
     message = ask("demo", "--task", TASK, "--steps", 8192, code=2)
     assert (
-        "'demo/mars' contains a run with other settings. Choose another --out; nothing was changed."
+        "'demo/mars' holds a run with other settings. Choose another --out; nothing was changed."
         in message
     )
     assert contents(here / "demo" / "mars") == before

@@ -78,7 +78,7 @@ def test_every_task_has_a_random_team(ask):
         ),
         (
             ("render", ".", "--team", "oracle"),
-            "--team names a script, but '.' is a run with a policy of its own.",
+            "--team names a script, but '.' is a run with its own policy.",
         ),
         (
             ("render", "aerojax-2v2", "--out", "film.mp4"),

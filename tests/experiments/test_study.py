@@ -358,7 +358,9 @@ def test_directories_that_hold_no_study(tmp_path, whole):
         InputError, match=r"holds no study: there is no plan\.json in it\. Start one with"
     ):
         study_status(tmp_path)
-    with pytest.raises(InputError, match=r"is not empty and holds no study.*nothing was changed"):
+    with pytest.raises(
+        InputError, match=r"is not empty, but contains no study.*nothing was changed"
+    ):
         run_study(make_plan(), whole, Here)
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match=r"file' is a file; `out` must name a directory"):
@@ -369,7 +371,7 @@ def test_directories_that_hold_no_study(tmp_path, whole):
     ("text", "message"),
     [
         ("{", r"plan\.json' cannot be read"),
-        ("[]", r"plan\.json' does not hold a JSON object"),
+        ("[]", r"plan\.json' does not contain a JSON object"),
         ("{}", r"plan\.json' has no plan in it\. Restore the right one"),
         (
             '{"plan": {"name": "x"}}',

@@ -480,9 +480,9 @@ def test_a_study_belongs_to_one_search(whole, tmp_path):
 
 def test_other_peoples_directories_are_left_alone(tmp_path):
     (tmp_path / "letter.txt").write_text("Dear")
-    with pytest.raises(InputError, match="is not empty and holds no search"):
+    with pytest.raises(InputError, match="is not empty, but contains no search"):
         run_search(cheap_search(tmp_path))
-    with pytest.raises(InputError, match="is not empty and holds no search"):
+    with pytest.raises(InputError, match="is not empty, but contains no search"):
         run_search(cheap_search(tmp_path / "letter.txt"))
     assert contents(tmp_path) == {"letter.txt": b"Dear"}
 
@@ -706,7 +706,7 @@ def test_shipping_takes_searches_only(tmp_path):
     [
         (None, "which is no file"),
         ("{}", "which has no configuration in it"),
-        ("[1]", "does not hold a JSON object"),
+        ("[1]", "does not contain a JSON object"),
         ("{", "cannot be read"),
         ('{"config": {"tusk": 1}}', "Unknown name 'tusk'. Closest: 'task'"),
     ],

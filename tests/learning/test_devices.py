@@ -243,7 +243,7 @@ def test_two_processes_stop_together_where_there_is_a_run_already(alone):
     results = two_processes("train", TASK, "--preset", "smoke", "--out", alone)
     assert [code for code, _, _ in results] == [2, 2]
     assert f"ratiosym: '{alone}' already holds a run. Resume it" in results[0][2]
-    assert "ratiosym: Process 0 could not begin; its message says why." in results[1][2]
+    assert "ratiosym: Process 0 could not start; see its message." in results[1][2]
     assert contents(alone) == before
 
 

@@ -139,7 +139,7 @@ def test_unflatten_refuses_what_does_not_fit(arrays, holds):
     like = {"x": jax.ShapeDtypeStruct((2, 3), np.float32)}
     with pytest.raises(
         CheckpointError,
-        match=rf"'x' should be float32\[2, 3\], but it holds {holds}\. It may come from",
+        match=rf"'x' should be float32\[2, 3\], but it contains {holds}\. It may come from",
     ):
         unflatten(arrays, like)
 
@@ -149,11 +149,11 @@ def test_restore_refuses_another_task(state, learner, saved):
     found = load(saved)
     before = contents(saved)
     with pytest.raises(
-        CheckpointError, match=r"does not fit this task and these settings: 'params/.*' should be"
+        CheckpointError, match=r"does not match this task and these settings: 'params/.*' should be"
     ):
         restore(other, [found, found])
     larger = helpers.make(num_seeds=2, hidden_size=16)
-    with pytest.raises(CheckpointError, match="does not fit this task and these settings"):
+    with pytest.raises(CheckpointError, match="does not match this task and these settings"):
         restore(larger, [found, found])
     assert contents(saved) == before
 
@@ -163,7 +163,7 @@ def test_restore_refuses_a_part(learner, saved):
     arrays = dict(found.arrays)
     name = next(name for name in arrays if name.startswith("optimiser/"))
     del arrays[name]
-    with pytest.raises(CheckpointError, match=f"'{name}' should be .* but it holds nothing"):
+    with pytest.raises(CheckpointError, match=f"'{name}' should be .* but it contains nothing"):
         restore(learner, [Checkpoint(arrays, found.meta)] * 2)
 
 
@@ -313,7 +313,7 @@ def test_another_format_is_named(saved):
 def test_no_checkpoint(tmp_path):
     with pytest.raises(
         CheckpointError,
-        match=r"There is no checkpoint in .*'ratiosym train TASK --out DIR' makes one",
+        match=r"There is no checkpoint in .*'ratiosym train TASK --out DIR' creates one",
     ):
         load(tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()

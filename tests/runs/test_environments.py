@@ -88,8 +88,8 @@ def test_an_object_is_checked_first(registered):
 def test_an_environment_is_found_or_asked_for(registered):
     config, run = RunConfig("constant-reward"), Path("runs/mine")
     message = (
-        r"The run in 'runs/mine' was trained on an environment object, of class tests\.probes:Con"
-        r".* pass an equal one as `env`; or register .* ratiosym\.register_task\('constant-reward'"
+        r"The run in 'runs/mine' was trained on an environment object of class tests\.probes:Con"
+        r".* pass an equal object as `env`, or register .* ratiosym\.register_task\('constant-rewa"
     )
     with pytest.raises(InputError, match=message):
         find_env(config, None, PLACE, run)

@@ -322,7 +322,9 @@ def test_rows_that_are_lost_stop_a_resume_and_nothing_is_changed(copied):
 def test_a_run_whose_checkpoints_were_removed_is_not_trained_over(copied):
     shutil.rmtree(copied / "checkpoint")
     before = contents(copied)
-    with pytest.raises(InputError, match=r"checkpoints of the run in .* are gone.*train --config"):
+    with pytest.raises(
+        InputError, match=r"checkpoints of the run in .* are missing.*train --config"
+    ):
         resume(copied)
     assert contents(copied) == before
 
@@ -371,9 +373,9 @@ def test_a_full_disk_stops_a_run_with_one_sentence_and_resume_is_exact(whole, tm
             on_progress=at_update(3, lambda: patch.setattr(tables, "_write_all", full)),
         )
     assert str(error.value) == (
-        f"'{directory}' cannot be written (No space left on device). The run has stopped; what it "
-        f"wrote before is kept. When the cause is gone, resume it: ratiosym train --resume "
-        f"'{directory}'"
+        f"'{directory}' cannot be written (No space left on device). The run has stopped; "
+        f"everything written before is kept. Once the problem is fixed, resume it with: ratiosym "
+        f"train --resume '{directory}'"
     )
     assert checkpoint.updates(directory / "checkpoint") == [0, 2]
     assert capfd.readouterr().err == ""
@@ -407,7 +409,7 @@ def test_seeds_without_a_common_checkpoint(whole_seeds, tmp_path):
     shutil.rmtree(directory / "seed-0" / "checkpoint" / "0")
     shutil.rmtree(directory / "seed-1" / "checkpoint" / "12")
     before = contents(directory)
-    with pytest.raises(InputError, match=r"no checkpoint in common, .* resume each by itself"):
+    with pytest.raises(InputError, match=r"no checkpoint in common, .* Resume each one separately"):
         resume(directory)
     assert contents(directory) == before
 
@@ -447,7 +449,7 @@ def test_fewer_steps_are_refused(copied):
     before = contents(copied)
     with pytest.raises(
         InputError,
-        match=r"`steps` is 1,024, less than the 1,536 that this run was made for\. Leave",
+        match=r"`steps` is 1,024, less than this run's budget of 1,536\. Omit",
     ):
         resume(copied, steps=8 * STEPS)
     assert contents(copied) == before
@@ -458,7 +460,7 @@ def test_a_run_with_annealed_rates_keeps_its_budget(tmp_path):
     config = configure(TASK, "smoke", anneal_learning_rates=True)
     run = Run(tmp_path, config)
     assert loop.extend(run, config.steps).config == config
-    with pytest.raises(InputError, match=r"lowers its learning rates to 0 over its .* steps"):
+    with pytest.raises(InputError, match=r"anneals its learning rates to 0 over its .* steps"):
         loop.extend(run, 2 * config.steps)
 
 
@@ -523,10 +525,10 @@ def test_a_checkpoint_of_another_environment_is_refused(copied, monkeypatch):
     before = contents(copied)
     with pytest.raises(
         checkpoint.CheckpointError,
-        match=r"does not fit this task and these settings: '.*' should be",
+        match=r"does not match this task and these settings: '.*' should be",
     ):
         resume(copied, steps=16 * STEPS)
-    with pytest.raises(checkpoint.CheckpointError, match="does not fit this task"):
+    with pytest.raises(checkpoint.CheckpointError, match="does not match this task"):
         evaluate(copied, 8)
     assert contents(copied) == before
 
@@ -535,7 +537,7 @@ def test_a_checkpoint_of_another_environment_is_refused(copied, monkeypatch):
     ("text", "message"),
     [
         ("{", r"config\.json' cannot be read"),
-        ("[]", "does not hold a JSON object"),
+        ("[]", "does not contain a JSON object"),
         ("{}", "has no configuration in it"),
         (
             '{"config": {"task": "mpe-spread-3ag", "colour": "red"}}',
@@ -562,7 +564,7 @@ def test_a_place_that_is_taken_is_left_alone(whole, whole_seeds, tmp_path, what)
     elif what == "something else":
         place.mkdir()
         (place / "thesis.tex").write_text("mine")
-        message = "is not empty and holds no run. Choose another `out`"
+        message = "is not empty, but contains no run. Choose another `out`"
     else:
         shutil.copytree(whole if what == "a run" else whole_seeds, place)
         message = f"already holds a run. Resume it: ratiosym train --resume '{place}'"

@@ -182,6 +182,6 @@ def test_rows_that_are_lost_for_good_are_reported_and_nothing_is_changed(paths):
     damage_tear(paths[1])
     before = [path.read_bytes() for path in paths]
     for action in (check_table, restore_table):
-        with pytest.raises(InputError, match=r"The rows of '.*table\.csv' .* are lost: neither it"):
+        with pytest.raises(InputError, match=r"The rows of '.*table\.csv' .* are lost: both it"):
             action(*paths, extent)
     assert [path.read_bytes() for path in paths] == before

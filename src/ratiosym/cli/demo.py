@@ -60,7 +60,7 @@ def train(directory: Path, task: str, objective: str, steps: int) -> dict[str, A
     is_begun = bool(run_directories(directory))
     if is_begun and read_config(directory) != config:
         raise InputError(
-            f"'{directory}' contains a run with other settings. Choose another `out`; nothing was "
+            f"'{directory}' holds a run with other settings. Choose another `out`; nothing was "
             f"changed."
         )
     if (directory / "summary.json").exists():

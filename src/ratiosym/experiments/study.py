@@ -113,8 +113,8 @@ def check_directory(plan: Plan, directory: Path) -> None:
         )
     if directory.exists() and any(not files.is_leftover(p.name) for p in directory.iterdir()):
         raise InputError(
-            f"'{directory}' is not empty and holds no study: there is no plan.json in it. Choose "
-            f"another `out`; nothing was changed."
+            f"'{directory}' is not empty, but contains no study: there is no plan.json in it. "
+            f"Choose another `out`; nothing was changed."
         )
 
 

@@ -1,1 +1,1 @@
-"""One run on disk."""
+"""Runs on disk: training, recording, checkpoints and resuming."""

@@ -1,13 +1,12 @@
-"""Save and restore the state of a run: parameters, optimiser, environments, carries, keys, best
-parameters.
+"""Save and restore the full training state of a run.
 
-One checkpoint is one directory, ``checkpoint/<update>/``, of one seed. It appears whole or not at
-all, can be moved, and lists its files with their checksums. It holds no curves, so that it does not
-grow with the run; it says how long the tables were instead (``tables.Extent``).
+A checkpoint is a directory ``checkpoint/<update>/`` of one seed. It is created atomically, can be
+moved, and lists its files with their checksums. It contains no curves, so its size is constant;
+instead it records the length of the tables (``tables.Extent``).
 
-    files.json   the number of this format, and the checksum of every other file
+    files.json   format version, and the checksum of every other file
     meta.json    update, settings, sizes of the environment, versions, extents of the tables
-    state/       the arrays, by Orbax
+    state/       the arrays, written by Orbax
 """
 
 import hashlib
@@ -34,13 +33,13 @@ from ratiosym.plain import read_record
 from ratiosym.runs.files import write_whole
 
 FORMAT = 2
-# Seeds side by side may be killed one checkpoint apart; the one before is then common to all.
+# Parallel seeds may be killed one checkpoint apart; all of them then have the previous one.
 NUM_KEPT = 2
 
 LISTING = "files.json"
 META = "meta.json"
 STATE = "state"
-UNFINISHED = ".writing-"  # begins the name of what is not, or no longer, a checkpoint
+UNFINISHED = ".writing-"  # prefix of incomplete checkpoints
 
 
 class CheckpointError(InputError):
@@ -49,29 +48,29 @@ class CheckpointError(InputError):
 
 @dataclass(frozen=True)
 class Meta:
-    """What a checkpoint says of itself."""
+    """Metadata of a checkpoint."""
 
     update: int
     config: dict[str, Any] = field(default_factory=dict)
     spec: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
-    returns: dict[str, Any] = field(default_factory=dict)  # of the evaluations so far, summed up
+    returns: dict[str, Any] = field(default_factory=dict)  # summary of the evaluations so far
     tables: dict[str, dict[str, Any]] = field(default_factory=dict)  # name -> Extent as plain data
 
 
 class Checkpoint(NamedTuple):
-    """What one directory holds."""
+    """Contents of a checkpoint directory."""
 
-    arrays: dict[str, np.ndarray]  # the state of one seed, by path
+    arrays: dict[str, np.ndarray]  # state of one seed, by path
     meta: Meta
 
 
 def save(directory: Path, state: PyTree, meta: Meta) -> None:
     """Write ``directory/<update>`` and remove all but the newest checkpoints.
 
-    OSError where that fails; the checkpoints that were there still are.
+    Raises OSError on failure, in which case existing checkpoints are kept.
     """
-    directory.mkdir(exist_ok=True)  # not its parents: a run that was moved away must not reappear
+    directory.mkdir(exist_ok=True)  # not its parents, so that a moved run does not reappear
     clear_leftovers(directory)
     final = directory / str(meta.update)
     temporary = (directory / f"{UNFINISHED}{meta.update}-{secrets.token_hex(8)}").absolute()
@@ -82,7 +81,7 @@ def save(directory: Path, state: PyTree, meta: Meta) -> None:
         listing = {"format": FORMAT, "files": checksums(temporary)}
         write_whole(temporary / LISTING, json.dumps(listing, indent=2))
         _sync(temporary)
-        if final.exists():  # from before a resume: the same numbers
+        if final.exists():  # from before a resume, with the same numbers
             discard(final)
         os.replace(temporary, final)
     except BaseException:
@@ -93,11 +92,11 @@ def save(directory: Path, state: PyTree, meta: Meta) -> None:
 
 
 def _write_state(path: Path, state: PyTree) -> None:
-    """The arrays. Whatever goes wrong in the library is an OSError here: it writes and no more."""
+    """Write the arrays. All errors of the library become OSErrors, as it only writes."""
     import orbax.checkpoint as ocp
 
     quiet_library()
-    # Zero-size arrays carry nothing but their shape, which the program knows.
+    # Zero-size arrays contain nothing but their shape, which the program knows.
     arrays = {name: x for name, x in flatten(state).items() if x.size}
     try:
         with checkpointer() as writer:
@@ -109,7 +108,7 @@ def _write_state(path: Path, state: PyTree) -> None:
 
 
 def _storage_reason(error: Exception) -> str:
-    """The operating system's words in a long message of the library, or its beginning."""
+    """Extract the operating system's message from a long one of the library, or its beginning."""
     found = re.search(r"os_error_code='(\d+)'", str(error))
     if found:
         return os.strerror(int(found[1]))
@@ -117,7 +116,7 @@ def _storage_reason(error: Exception) -> str:
 
 
 def _sync(path: Path) -> None:
-    """Make sure that the files of a checkpoint are on disk before it gets its name."""
+    """Flush the files of a checkpoint to disk before it gets its final name."""
     for file in path.rglob("*"):
         if file.is_file():
             handle = os.open(file, os.O_RDONLY)
@@ -128,12 +127,12 @@ def _sync(path: Path) -> None:
 
 
 def quiet_library() -> None:
-    """Its errors come as exceptions, which become one sentence; it need not print them as well."""
+    """Silence the library's logging, as its errors are also raised as exceptions."""
     logging.getLogger("absl").setLevel(logging.CRITICAL)
 
 
 def clear_leftovers(directory: Path) -> None:
-    """Remove what interrupted saves have left behind."""
+    """Remove leftovers of interrupted saves."""
     for unfinished in directory.glob(f"{UNFINISHED}*"):
         if unfinished.is_symlink() or not unfinished.is_dir():
             unfinished.unlink(missing_ok=True)
@@ -142,14 +141,14 @@ def clear_leftovers(directory: Path) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove a checkpoint; interrupted halfway, what is left of it does not look like one."""
+    """Remove a checkpoint; if interrupted, the rest is not mistaken for a checkpoint."""
     remains = path.with_name(f"{UNFINISHED}{path.name}-{secrets.token_hex(8)}-old")
     os.replace(path, remains)
     shutil.rmtree(remains)
 
 
 def checkpointer() -> Any:
-    """Orbax, with this process as the only writer."""
+    """Return an Orbax checkpointer with this process as the only writer."""
     import orbax.checkpoint as ocp
 
     own = jax.process_index()
@@ -161,7 +160,7 @@ def checkpointer() -> Any:
 
 
 def updates(directory: Path) -> list[int]:
-    """The checkpoints in a directory, oldest first."""
+    """List the checkpoints in a directory, oldest first."""
     if not directory.is_dir():
         return []
     names = (p.name for p in directory.iterdir() if p.is_dir())
@@ -169,12 +168,12 @@ def updates(directory: Path) -> list[int]:
 
 
 def load(directory: Path, update: int | None = None) -> Checkpoint:
-    """Read a checkpoint, the newest by default; CheckpointError where that cannot be done."""
+    """Read a checkpoint, the newest by default; raise ``CheckpointError`` if it is unusable."""
     present = updates(directory)
     if not present:
         raise CheckpointError(
-            f"There is no checkpoint in '{directory}'. Name the directory of a run that has made "
-            f"its first evaluation; 'ratiosym train TASK --out DIR' makes one."
+            f"There is no checkpoint in '{directory}'. Name the directory of a run that has "
+            f"reached its first evaluation; 'ratiosym train TASK --out DIR' creates one."
         )
     path = directory / str(present[-1] if update is None else update)
     verify(path)
@@ -204,8 +203,9 @@ def _read_meta(path: Path) -> Meta:
 
 
 def verify(path: Path) -> None:
-    """Raise CheckpointError unless all files are as they were written. Orbax fails loudly, or not
-    at all.
+    """Raise ``CheckpointError`` unless all files match their checksums.
+
+    Orbax does not detect all kinds of damage.
     """
     try:
         listing = json.loads((path / LISTING).read_text())
@@ -217,7 +217,7 @@ def verify(path: Path) -> None:
             f"The checkpoint '{path}' has format {number!r}; this version of ratiosym reads format "
             f"{FORMAT}. Use the version that wrote it (config.json names it), or start a new run."
         )
-    # A listing without entries would switch the check off.
+    # An empty listing would disable the check.
     if not isinstance(files, Mapping) or META not in files or len(files) < 2:
         raise CheckpointError(damaged(path, f"{LISTING} does not list its files"))
     found = checksums(path)
@@ -228,7 +228,7 @@ def verify(path: Path) -> None:
 
 
 def damaged(path: Path, reason: str) -> str:
-    """What to say of a checkpoint that is there but cannot be read."""
+    """Build the message for a checkpoint that exists but cannot be read."""
     others = [u for u in updates(path.parent) if str(u) != path.name]
     way_out = (
         f"The one after update {others[-1]} is still there: remove '{path}' to resume from it."
@@ -239,7 +239,7 @@ def damaged(path: Path, reason: str) -> str:
 
 
 def restore(learner: Learner, checkpoints: list[Checkpoint]) -> TrainState:
-    """Seeds side by side again, on the learner's devices."""
+    """Stack the checkpoints of parallel seeds and place them on the learner's devices."""
     seeds = jax.ShapeDtypeStruct((len(checkpoints),), np.uint32)
     like = jax.eval_shape(partial(fresh_state, learner.env, learner.shape, learner.model), seeds)
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), like)
@@ -255,7 +255,7 @@ def restore(learner: Learner, checkpoints: list[Checkpoint]) -> TrainState:
 
 
 def flatten(tree: PyTree) -> dict[str, np.ndarray]:
-    """Leaves by path; random keys as their numbers."""
+    """Return the leaves by path, with random keys as numbers."""
     return {
         path_name(path): np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
@@ -263,8 +263,9 @@ def flatten(tree: PyTree) -> dict[str, np.ndarray]:
 
 
 def unflatten(arrays: dict[str, np.ndarray], like: PyTree, prefix: str = "") -> PyTree:
-    """The leaves of ``like`` from ``arrays``; keys still as numbers. CheckpointError where they do
-    not fit.
+    """Build a tree like ``like`` from ``arrays``, with keys as numbers.
+
+    Raises ``CheckpointError`` if shapes or dtypes do not match.
     """
 
     def find(path: Any, leaf: jax.ShapeDtypeStruct) -> np.ndarray:
@@ -276,10 +277,10 @@ def unflatten(arrays: dict[str, np.ndarray], like: PyTree, prefix: str = "") -> 
         if found is None or (found.shape, found.dtype) != (expected.shape, expected.dtype):
             has = "nothing" if found is None else f"{found.dtype}{list(found.shape)}"
             raise CheckpointError(
-                f"The checkpoint does not fit this task and these settings: '{name}' should be "
-                f"{expected.dtype}{list(expected.shape)}, but it holds {has}. It may come from "
-                f"another task, another version of an environment, or other sizes; config.json "
-                f"beside it says which."
+                f"The checkpoint does not match this task and these settings: '{name}' should be "
+                f"{expected.dtype}{list(expected.shape)}, but it contains {has}. It may come from "
+                f"another task, another version of an environment, or other sizes; see config.json "
+                f"next to it."
             )
         return found
 
@@ -292,12 +293,12 @@ def is_key(leaf: Any) -> bool:
 
 
 def path_name(path: Any) -> str:
-    """A leaf's place as text."""
+    """Return the path of a leaf as text."""
     return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
 def checksums(path: Path) -> dict[str, str]:
-    """SHA-256 of every file of a checkpoint but the listing itself."""
+    """Compute SHA-256 of every file of a checkpoint except the listing."""
     files = (p for p in sorted(path.rglob("*")) if p.is_file() and p.name != LISTING)
     return {
         p.relative_to(path).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in files

@@ -1,17 +1,17 @@
-"""The directory of a run: what lies where, who may write it.
+"""The directory of a run: its files, and who may write them.
 
-config.json      what was run: settings, versions, commit, devices
+config.json      settings, versions, commit, devices
 evaluations.csv  one row per evaluation
 training.csv     one row per update (docs/metrics.md)
-summary.json     what came out; written when the run has finished
+summary.json     results; written when the run has finished
 absolute_metric.csv  one row per episode of the absolute metric; written just before summary.json
-failure.txt      why the run failed, where a study ran it: the first line says what happened
+failure.txt      why a run of a study failed: the first line says what happened
 checkpoint/      everything that is needed to resume
 .lock            held while a process trains
 
-Seeds that are trained side by side have such a directory each, ``seed-S/``, and beside them
+Seeds that are trained in parallel each have such a directory, ``seed-S/``, and next to them
 
-seeds.json       what was run, and which seeds belong to it; on disk before anything else
+seeds.json       the common settings, and the list of seeds; written before anything else
 """
 
 import dataclasses
@@ -46,7 +46,7 @@ TABLES = ("evaluations", "training")
 
 @dataclass(frozen=True)
 class Returns:
-    """Three evaluations of a run so far: all that its summary needs of them."""
+    """The three evaluations of a run that its summary needs."""
 
     first: dict[str, Any]
     best: dict[str, Any]
@@ -55,7 +55,7 @@ class Returns:
 
 @dataclass
 class Run:
-    """One seed's run on disk."""
+    """The run of one seed on disk."""
 
     directory: Path
     config: RunConfig
@@ -78,25 +78,25 @@ class Run:
 
     @property
     def checkpoints(self) -> Path:
-        """Where its checkpoints are."""
+        """Directory of the checkpoints."""
         return self.directory / "checkpoint"
 
     def table_files(self, name: str) -> tuple[Path, Path]:
-        """A table and its journal."""
+        """Return the paths of a table and its journal."""
         return self.directory / f"{name}.csv", self.checkpoints / f"{name}.csv"
 
     def open_tables(self) -> dict[str, Table]:
-        """Its tables, to append to."""
+        """Open the tables for appending."""
         return {name: Table(*self.table_files(name)) for name in TABLES}
 
     def has_trained(self) -> bool:
-        """Whether there is anything that only a run past its first checkpoint can have written."""
+        """Whether there are files that only a run past its first checkpoint can have written."""
         table = self.table_files("training")[0]
         has_rows = table.exists() and table.stat().st_size > 0
         return has_rows or (self.directory / SUMMARY).exists()
 
     def note_evaluation(self, row: Row) -> None:
-        """Take in an evaluation."""
+        """Update the returns with an evaluation."""
         known = self.returns or Returns(row, row, row)
         is_better = row["mean_return"] > known.best["mean_return"]
         self.returns = Returns(known.first, row if is_better else known.best, row)
@@ -116,46 +116,45 @@ class Parent:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What resuming needs of a record beside its configuration."""
+    """Parts of a record, besides the configuration, that are needed to resume."""
 
     track: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
-    environment: str | None = None  # the class of an environment that came as an object
+    environment: str | None = None  # class of an environment given as an object
     parent: Parent | None = None  # of a run that branched from another
 
 
 def read_config(directory: Path) -> RunConfig:
-    """The configuration of a run on disk, validated."""
+    """Read and validate the configuration of a run on disk."""
     return config_in(directory / CONFIG)
 
 
 def config_in(path: Path) -> RunConfig:
-    """The configuration in a record, validated."""
+    """Read and validate the configuration in a record."""
     data = files.read_json(path)
     if not isinstance(data.get("config"), dict):
-        raise InputError(f"'{path}' has no configuration in it.")
+        raise InputError(f"'{path}' contains no configuration.")
     return RunConfig.from_dict(data["config"], f"'{path}'")
 
 
 def read_run_record(path: Path) -> RunRecord:
-    """The rest of a record, validated."""
+    """Read and validate the rest of a record."""
     names = [f.name for f in dataclasses.fields(RunRecord)]
     data = {name: x for name, x in files.read_json(path).items() if name in names}
     return read_record(RunRecord, data, f"'{path}'")
 
 
 def record_of(out: Path) -> Path:
-    """The record of the run, or of the seeds, in a directory. Seeds of version 0.1 have none in
-    common: that of the first.
+    """Return the path of the record of a run or of parallel seeds.
+
+    Seeds of version 0.1 have no common record; the first seed's is used.
     """
     candidates = [out / CONFIG, out / SEEDS, *(d / CONFIG for d in run_directories(out))]
     return next((path for path in candidates if path.exists()), out / CONFIG)
 
 
 def find_runs(out: Path) -> list[Run]:
-    """The run in a directory, or the seeds side by side, with the configurations that they resume
-    with.
-    """
+    """Find the run or the parallel seeds in a directory, with the configurations to resume."""
     path = record_of(out)
     if path.name != SEEDS:
         return [Run(d, read_config(d)) for d in run_directories(out)]
@@ -170,10 +169,10 @@ def find_runs(out: Path) -> list[Run]:
         )
         if config != due:
             raise InputError(
-                f"'{directory / CONFIG}' and '{path}' have different settings, but seeds side by "
-                f"side must have equal ones. Put the right file back; nothing was changed."
+                f"'{directory / CONFIG}' and '{path}' have different settings, but parallel seeds "
+                f"must have equal ones. Restore the right file; nothing was changed."
             )
-    # A kill may have come between raising the budgets of two seeds: the larger one holds for all.
+    # A kill may have come between raising the budgets of two seeds: the larger one applies to all.
     longest = max([common, *found], key=lambda config: config.steps)
     common = dataclasses.replace(
         common, steps=longest.steps, num_evaluations=longest.num_evaluations
@@ -182,7 +181,7 @@ def find_runs(out: Path) -> list[Run]:
 
 
 def run_directories(directory: Path) -> list[Path]:
-    """The run in a directory, or the runs of seeds side by side that have begun."""
+    """Return the directory of the run, or those of the parallel seeds that have started."""
     if (directory / CONFIG).exists():
         return [directory]
     seeds = {
@@ -194,7 +193,7 @@ def run_directories(directory: Path) -> list[Path]:
 
 
 def default_directory(config: RunConfig, num_seeds: int) -> Path:
-    """Where a run goes unless the user says otherwise."""
+    """Return the default directory of a run."""
     name = (
         f"seed-{config.seed}"
         if num_seeds == 1
@@ -208,9 +207,7 @@ def default_directory(config: RunConfig, num_seeds: int) -> Path:
 
 @contextmanager
 def lock_directories(directories: Sequence[Path]) -> Iterator[None]:
-    """Be the only process that writes these runs. The system releases a lock with its process,
-    however that ends.
-    """
+    """Lock these runs for writing. The system releases a lock however its process ends."""
     with ExitStack() as stack:
         for directory in dict.fromkeys(directories):
             stack.enter_context(_lock(directory))
@@ -232,13 +229,13 @@ def _lock(directory: Path) -> Iterator[None]:
             yield
         finally:
             with suppress(OSError):
-                path.unlink()  # while it is still ours
+                path.unlink()  # while we still hold the lock
     finally:
         os.close(file)
 
 
 def _is_ours(file: int, path: Path) -> bool:
-    """Take the lock, unless another process has it or has just removed the file with it."""
+    """Try to take the lock; fail if another process holds it or has just removed the file."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(file), os.stat(path))
@@ -247,9 +244,9 @@ def _is_ours(file: int, path: Path) -> bool:
 
 
 def claim_directory(out: Path, runs: list[Run], record: dict[str, Any]) -> None:
-    """Make a directory the place of these runs, unless it holds something already.
+    """Create the records of new runs in an empty directory.
 
-    One file names everything that belongs together, and it appears whole: before it is there, the
+    One atomically written file names everything that belongs together; until it exists, the
     directory counts as empty.
     """
     check_free(out)
@@ -258,8 +255,8 @@ def claim_directory(out: Path, runs: list[Run], record: dict[str, Any]) -> None:
 
 
 def write_records(out: Path, runs: list[Run], record: dict[str, Any]) -> None:
-    """Put the records of runs on disk, and raise the budget in those that are there already."""
-    if len(runs) > 1:  # first of all, so that a kill between two seeds does not separate them
+    """Write the records of runs, raising the budget in existing ones."""
+    if len(runs) > 1:  # first, so that a kill between two seeds does not separate them
         seeds = [run.config.seed for run in runs]
         _write_record(out / SEEDS, {**record, "seeds": seeds}, runs[0].config)
     for run in runs:
@@ -269,15 +266,15 @@ def write_records(out: Path, runs: list[Run], record: dict[str, Any]) -> None:
 def _write_record(path: Path, record: dict[str, Any], config: RunConfig) -> None:
     old = files.read_json(path) if path.exists() else {}
     if old.get("config") != config.to_dict():
-        for name in (SUMMARY, ABSOLUTE):  # they are of the smaller budget
+        for name in (SUMMARY, ABSOLUTE):  # they belong to the smaller budget
             (path.parent / name).unlink(missing_ok=True)
         files.write_json(path, {**(old or record), "config": config.to_dict()})
 
 
 def check_free(out: Path) -> None:
-    """Never write into a directory that holds something else."""
+    """Raise unless the directory is new or empty."""
     if out.exists() and not out.is_dir():
-        raise InputError(f"'{out}' is a file; `out` must name a directory that is new or empty.")
+        raise InputError(f"'{out}' is a file; `out` must be a new or empty directory.")
     if not out.exists():
         return
     names = {p.name for p in out.iterdir() if not files.is_leftover(p.name) and p.name != LOCK}
@@ -289,14 +286,14 @@ def check_free(out: Path) -> None:
             f"Or choose another `out`; nothing was changed."
         )
     raise InputError(
-        f"'{out}' is not empty and holds no run. Choose another `out`; nothing was changed."
+        f"'{out}' is not empty, but contains no run. Choose another `out`; nothing was changed."
     )
 
 
 def bring_to_checkpoint(runs: list[Run], found: list[checkpoint.Checkpoint] | None) -> None:
-    """Bring every file of the runs to the state of their checkpoints, or of their start.
+    """Reset every file of the runs to the state of their checkpoints, or of their start.
 
-    First everything is checked, then everything is changed.
+    Everything is checked before anything is changed.
     """
     saved: list[checkpoint.Checkpoint | None] = [*found] if found else [None] * len(runs)
     extents = [table_extents(run, one) for run, one in zip(runs, saved, strict=True)]
@@ -310,7 +307,7 @@ def bring_to_checkpoint(runs: list[Run], found: list[checkpoint.Checkpoint] | No
         checkpoint.clear_leftovers(run.checkpoints)
         update = found[0].meta.update if found else -1
         for later in checkpoint.updates(run.checkpoints):
-            if later > update:  # of a seed that was ahead: it would not fit the rows to come
+            if later > update:  # of a seed that was ahead: it would not match the rows to come
                 checkpoint.discard(run.checkpoints / str(later))
         for name, extent in by_table.items():
             tables.restore_table(*run.table_files(name), extent)
@@ -324,29 +321,29 @@ def table_extents(run: Run, found: checkpoint.Checkpoint | None) -> dict[str, Ex
     try:
         return {name: read_record(Extent, found.meta.tables[name], what) for name in TABLES}
     except KeyError as error:
-        raise checkpoint.CheckpointError(f"{what} says nothing of the table {error}.") from None
+        raise checkpoint.CheckpointError(f"{what} does not list the table {error}.") from None
 
 
 # ---------------------------------------------------------------------------------------- failures
 
 
 def write_failure(directory: Path, what: str, details: str = "") -> None:
-    """Record that a run failed: what happened on the first line, where below it."""
+    """Record that a run failed: what happened on the first line, details below."""
     first = " ".join(what.split())
     files.write_whole(directory / FAILURE, f"{first}\n\n{details}".rstrip() + "\n")
 
 
 def read_failure(directory: Path) -> str | None:
-    """What happened to a run that failed; None for one that did not."""
+    """Return why a run failed, or None if it did not."""
     try:
         text = (directory / FAILURE).read_text(errors="replace")
     except OSError:
         return None
-    first = (text.strip().splitlines() or ["it is not said why"])[0]
-    # Messages can come from anywhere: no control sequences on the terminal.
+    first = (text.strip().splitlines() or ["no reason given"])[0]
+    # Messages can come from anywhere, so keep control sequences off the terminal.
     return "".join(c if c.isprintable() else " " for c in first).strip()
 
 
 def clear_failure(directory: Path) -> None:
-    """Forget an earlier failure."""
+    """Delete the record of an earlier failure."""
     (directory / FAILURE).unlink(missing_ok=True)

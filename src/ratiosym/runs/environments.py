@@ -1,4 +1,4 @@
-"""The environment of a run: found again by the name of its task, or given as an object."""
+"""The environment of a run: made from its task's name, or given as an object."""
 
 import inspect
 from pathlib import Path
@@ -12,17 +12,17 @@ from ratiosym.references import is_reference, load_reference
 
 
 def name_task(task: str | Env) -> tuple[str, str | None]:
-    """The name under which a run records its task; and the class of an environment that came as an
-    object and cannot be made from a name.
+    """Return the name under which a run records its task.
 
-    Where the class of an object gives an equal one without arguments, the run records
-    ``package.module:Class``, which every process can make again; otherwise the object is registered
-    in this process under its ``spec.name``.
+    Also returns the class of an environment object that cannot be made from a name. If calling an
+    object's class without arguments gives an equal object, the run records
+    ``package.module:Class``, which works in every process; otherwise the object is registered in
+    this process under its ``spec.name``.
     """
     if isinstance(task, str):
         return task_name(task), None
     env = without_agent_ids(task)
-    check_structure(env)  # it is played before training, as every task that is not built in
+    check_structure(env)  # like every task that is not built in, it is played before training
     place = f"{type(env).__module__}:{type(env).__qualname__}"
     name = env.spec.name
     if (is_builtin(name) or name in REGISTERED) and _is_made_by(name, env):
@@ -31,7 +31,7 @@ def name_task(task: str | Env) -> tuple[str, str | None]:
 
 
 def _is_made_by(name: str, env: Env) -> bool:
-    """Whether a name gives an equal environment. ``__main__`` is another module elsewhere."""
+    """Whether a name gives an equal environment; ``__main__`` differs between processes."""
     if type(env).__eq__ is object.__eq__ or name.startswith("__main__:"):
         return False
     try:
@@ -43,17 +43,17 @@ def _is_made_by(name: str, env: Env) -> bool:
 
 
 def find_env(config: RunConfig, env: Env | None, origin: str | None, run: Path) -> Env:
-    """The environment of a run on disk, with agent ids as in training.
+    """Return the environment of a run on disk, with agent ids as in training.
 
-    ``env`` is the object where one is given; ``origin`` the class that the record names where the
-    run was trained on an object.
+    ``env`` is an object that the user gave, if any; ``origin`` is the recorded class if the run was
+    trained on an object.
     """
     if env is None:
         if origin is not None and config.task not in REGISTERED:
             raise InputError(
-                f"The run in '{run}' was trained on an environment object, of class {origin}, "
-                f"which cannot be made again from a name. From Python, pass an equal one as `env`; "
-                f"or register a function that makes it: "
+                f"The run in '{run}' was trained on an environment object of class {origin}, which "
+                f"cannot be recreated from a name. In Python, pass an equal object as `env`, or "
+                f"register a function that makes it: "
                 f"ratiosym.register_task('{config.task}', function)."
             )
         return make(config.task)

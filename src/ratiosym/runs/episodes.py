@@ -1,6 +1,4 @@
-"""Episodes to watch: of a trained team from its run's directory, or of a scripted one from a
-task's name.
-"""
+"""Episodes of trained teams (from a run's directory) and scripted ones (from a task's name)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,20 +16,20 @@ from ratiosym.learning.evaluate import Episodes, Moment, record_episode, run_epi
 from ratiosym.runs.directory import run_directories
 from ratiosym.runs.trained import env_to_play, load_policy, load_run
 
-BATCH = 256  # episodes side by side
+BATCH = 256  # episodes in parallel
 
 
 @dataclass(frozen=True)
 class Cast:
-    """Who plays what."""
+    """A team and the environment it plays."""
 
     title: str
-    env: Env  # as the team sees it
-    plain: Any  # the environment itself, without wrappers: it draws
+    env: Env  # as the team observes it
+    plain: Any  # the same without wrappers, for drawing
     team: Team
 
     def record(self, seed: int) -> list[Moment]:
-        """One episode, moment by moment."""
+        """Record the snapshots of one episode."""
         check_seed(seed)
         return record_episode(self.env, self.team, jax.random.key(seed))
 
@@ -49,17 +47,17 @@ def find_cast(
     trained on an environment object: one equal to it.
     """
     if not Path(what).exists():
-        what = resolve_task(what).name  # says which task is closest
+        what = resolve_task(what).name  # an error names the closest task
         if task is not None:
             raise InputError(
-                f"`task` is for a trained team, but '{what}' is a task already. Leave one out."
+                f"`task` is for a trained team, but '{what}' is already a task. Omit one of them."
             )
         plain = make(what, agent_ids=False)
         name = team or "random"
         return Cast(f"{what} {name}", plain, plain, get_team(plain, name))
     if team is not None:
         raise InputError(
-            f"`team` names a script, but '{what}' is a run with a policy of its own. Leave one out."
+            f"`team` names a script, but '{what}' is a run with its own policy. Omit one of them."
         )
     _, config, _ = load_run(Path(what))
     env = env_to_play(run_directories(Path(what))[0], config, task, env)
@@ -69,7 +67,7 @@ def find_cast(
 
 
 def play_baselines(task: str, num_episodes: int, seed: int) -> dict[str, tuple[Team, Episodes]]:
-    """Every scripted team of a task over fresh episodes."""
+    """Play fresh episodes with every scripted team of a task."""
     if num_episodes < 2:
         raise InputError(
             f"`num_episodes` is {num_episodes}; it must be at least 2, for a standard error."
@@ -81,10 +79,10 @@ def play_baselines(task: str, num_episodes: int, seed: int) -> dict[str, tuple[T
 
 
 def play_episodes(env: Env, team: Team, keys: jax.Array) -> Episodes:
-    """An episode for each key, a batch at a time."""
+    """Play one episode per key, batch by batch."""
     play = jax.jit(lambda keys: run_episodes(env, team, keys))
     size = min(BATCH, len(keys))
-    # Whole batches, so that one program is compiled.
+    # Always use full batches, so that only one program is compiled.
     padded = keys[jax.numpy.arange(-(-len(keys) // size) * size) % len(keys)]
     parts = [
         jax.device_get(play(padded[start : start + size])) for start in range(0, len(keys), size)

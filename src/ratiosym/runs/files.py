@@ -1,4 +1,4 @@
-"""Files that are whole or not there: text, JSON. And what to say when one cannot be written."""
+"""Atomic writing of text and JSON files, and messages for failed writes."""
 
 import json
 import os
@@ -12,15 +12,15 @@ import numpy as np
 
 from ratiosym.errors import InputError
 
-UNFINISHED = ".writing"  # ends the name of a file that is still being written
+UNFINISHED = ".writing"  # suffix of files that are still being written
 
 
 class WriteError(InputError):
-    """A file that could not be written: a full disk, a directory that has gone."""
+    """A file could not be written, for example because the disk is full."""
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file under another name, make sure it is on disk, then put it in place."""
+    """Write a file atomically: under another name, flushed to disk, then renamed."""
     data = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(8)}{UNFINISHED}")
@@ -31,24 +31,22 @@ def write_whole(path: Path, content: str | bytes) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
-        with suppress(OSError):  # a directory that has gone has been reported already
+        with suppress(OSError):  # a missing directory has already been reported
             temporary.unlink(missing_ok=True)
 
 
 def _create(path: Path) -> int:
-    """A new file. Nobody can have planted a link under a name that nobody could guess, and one
-    that is there nevertheless is not followed.
-    """
+    """Create a new file with an unguessable name, and never follow a link planted there."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
 
 def is_leftover(name: str) -> bool:
-    """Whether a name is that of a file whose writing was interrupted."""
+    """Whether a file is left over from an interrupted write."""
     return name.startswith(".") and name.endswith(UNFINISHED)
 
 
 def clear_leftovers(directory: Path) -> None:
-    """Remove what interrupted writes have left in a directory (not below it)."""
+    """Remove leftovers of interrupted writes from a directory (not recursively)."""
     for path in directory.iterdir() if directory.is_dir() else ():
         if is_leftover(path.name):
             path.unlink(missing_ok=True)
@@ -56,7 +54,7 @@ def clear_leftovers(directory: Path) -> None:
 
 @contextmanager
 def reporting_write_errors(place: Path, way_out: str) -> Iterator[None]:
-    """Turn an error of the operating system into one sentence on what to do about it."""
+    """Turn an operating-system error into a message that says what to do."""
     try:
         yield
     except OSError as error:
@@ -64,12 +62,12 @@ def reporting_write_errors(place: Path, way_out: str) -> Iterator[None]:
 
 
 def reason(error: OSError) -> str:
-    """What the operating system says, without the path."""
+    """Return the operating system's message without the path."""
     return error.strerror or (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Readable JSON; NaN as null."""
+    """Write indented JSON, with NaN as null."""
 
     def clean(x: Any) -> Any:
         if isinstance(x, dict):
@@ -82,18 +80,18 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON file of a run, or InputError."""
+    """Read a JSON file of a run; raise ``InputError`` if that fails."""
     try:
         data = json.loads(path.read_text())
     except FileNotFoundError:
         raise InputError(
             f"'{path.parent}' is not the directory of a run: it has no {path.name}. "
-            f"'ratiosym train TASK --out DIR' makes one."
+            f"'ratiosym train TASK --out DIR' creates one."
         ) from None
     except RecursionError:
         raise InputError(f"'{path}' cannot be read (it is nested too deeply).") from None
     except (OSError, ValueError) as error:
         raise InputError(f"'{path}' cannot be read ({error}).") from None
     if not isinstance(data, dict):
-        raise InputError(f"'{path}' does not hold a JSON object.")
+        raise InputError(f"'{path}' does not contain a JSON object.")
     return data

@@ -1,4 +1,4 @@
-"""Train and record: drives ``learning.train``, writes tables and checkpoints, resumes."""
+"""Start, resume and record runs: drive ``learning.train``, and write tables and checkpoints."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,7 +49,8 @@ from ratiosym.runs.rows import evaluation_row
 from ratiosym.runs.tables import Row
 from ratiosym.runs.trackers import MakeTracker, load_trackers
 
-# Evaluations closer than this share a checkpoint; the last always has its own.
+# Minimum seconds between checkpoints, which are written after evaluations. The last evaluation
+# always has one.
 CHECKPOINT_SECONDS = 20.0
 
 OnProgress = Callable[["Progress"], None]
@@ -57,7 +58,7 @@ OnProgress = Callable[["Progress"], None]
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands, for a display."""
+    """Progress of a run, for displays."""
 
     config: RunConfig
     seeds: list[int]
@@ -82,10 +83,10 @@ def start(
     track: Sequence[str] | None = None,
     origin: Mapping[str, Any] | None = None,
 ) -> list[Run]:
-    """A new run. The directory must not hold anything yet.
+    """Start a run in a new or empty directory.
 
-    ``track`` names trackers (``runs.trackers``). ``origin`` is recorded beside the configuration:
-    where its settings come from.
+    ``track`` names trackers (``runs.trackers``). ``origin`` is recorded with the configuration and
+    says where its settings come from.
     """
     if num_seeds < 1:
         raise InputError(f"`num_seeds` is {num_seeds}; it must be at least 1.")
@@ -102,7 +103,7 @@ def start(
     trackers = load_trackers(track or ())
     check_before_training(task)
     place = out / (CONFIG if num_seeds == 1 else SEEDS)
-    is_repeatable = not (origin or {}).get("environment")  # no command makes an object
+    is_repeatable = not (origin or {}).get("environment")  # no command can recreate an object
     command = provenance.train_command(place, num_seeds) if is_repeatable else None
     record = {
         "config": config.to_dict(),
@@ -118,10 +119,10 @@ def start(
 
 @contextmanager
 def claimed(out: Path, runs: list[Run], record: dict[str, Any]) -> Iterator[None]:
-    """A new directory for runs, locked while they are trained."""
+    """Create a directory for runs and lock it while they are trained."""
     with ExitStack() as stack:
-        with files.reporting_write_errors(out, "Choose another `out`, in a directory of yours."):
-            check_free(out)  # before a lock is put there
+        with files.reporting_write_errors(out, "Choose another `out` that you can write to."):
+            check_free(out)  # before creating the lock
             out.mkdir(parents=True, exist_ok=True)
             stack.enter_context(lock_directories([out]))
             claim_directory(out, runs, record)
@@ -137,12 +138,11 @@ def resume(
     track: Sequence[str] | None = None,
     env: Env | None = None,
 ) -> list[Run]:
-    """Resume a run, or seeds side by side, from the newest checkpoint that they all have: bit for
-    bit as if it had never been interrupted.
+    """Resume a run, or parallel seeds, from the newest checkpoint that all of them have.
 
-    ``steps`` gives the run a larger budget than it had; evaluations keep their distance. ``track``
-    replaces the trackers that the run was started with. ``env`` is for a run that was trained on an
-    environment object: one equal to it.
+    The result is identical, bit for bit, to that of an uninterrupted run. ``steps`` raises the
+    budget, keeping the interval between evaluations. ``track`` replaces the trackers of the run. A
+    run that was trained on an ``Env`` object needs an equal object as ``env``.
     """
     directory = Path(directory)
     runs = find_runs(directory)
@@ -215,16 +215,14 @@ def branch(
 def reopen(
     out: Path, runs: list[Run], found: list[Checkpoint] | None, record: dict[str, Any]
 ) -> None:
-    """Bring the files of runs to the state from which they continue."""
-    with files.reporting_write_errors(out, "Nothing is lost: resume when that has changed."):
+    """Reset the files of runs to the state from which they continue."""
+    with files.reporting_write_errors(out, "Nothing is lost: resume once this is fixed."):
         bring_to_checkpoint(runs, found)
         write_records(out, runs, record)
 
 
 def on_first_process(action: Callable[[], Any]) -> None:
-    """Do something once, on the first of several processes. If it fails there, every process
-    stops.
-    """
+    """Run an action on the first process only; if it fails there, all processes stop."""
     failure: InputError | None = None
     if jax.process_index() == 0:
         try:
@@ -232,25 +230,25 @@ def on_first_process(action: Callable[[], Any]) -> None:
         except InputError as error:
             failure = error
     if not agree(failure is None) and failure is None:
-        failure = InputError("Process 0 could not begin; its message says why.")
+        failure = InputError("Process 0 could not start; see its message.")
     if failure is not None:
         raise failure
 
 
 def extend(run: Run, steps: int) -> Run:
-    """A larger budget for a run on disk."""
+    """Raise the budget of a run on disk."""
     old = run.config
     if steps < old.steps:
         raise InputError(
-            f"`steps` is {steps:,}, less than the {old.steps:,} that this run was made for. Leave "
-            f"`steps` out to finish it, or choose a larger number."
+            f"`steps` is {steps:,}, less than this run's budget of {old.steps:,}. Omit `steps` to "
+            f"finish it, or choose a larger number."
         )
     if steps > old.steps and old.anneal_learning_rates:
-        # The rates of the updates so far came from the smaller budget: no one configuration would
-        # describe the whole run, and a run of the larger budget could not repeat it.
+        # The learning rates so far followed the smaller budget, so no single configuration would
+        # describe the whole run.
         raise InputError(
-            f"This run lowers its learning rates to 0 over its {old.steps:,} steps, so its budget "
-            f"cannot grow. Start a new run with `steps` {steps:,}."
+            f"This run anneals its learning rates to 0 over its {old.steps:,} steps, so its budget "
+            f"cannot be raised. Start a new run with `steps` {steps:,}."
         )
     num_evaluations = max(1, round(old.num_evaluations * steps / old.steps))
     return Run(
@@ -259,10 +257,10 @@ def extend(run: Run, steps: int) -> Run:
 
 
 def find_checkpoints(out: Path, runs: list[Run]) -> list[Checkpoint] | None:
-    """The newest checkpoints of one update that all runs have; None to start over.
+    """Find the newest checkpoints of an update that all runs have; return None to start over.
 
-    Starting over is exact. It is done where at least one run was interrupted before its first
-    checkpoint, and no other had got further than that.
+    Starting over gives the same results. It is done if some run was interrupted before its first
+    checkpoint and no run got past it.
     """
     available = [set(checkpoint.updates(run.checkpoints)) for run in runs]
     common = set.intersection(*available)
@@ -280,21 +278,21 @@ def find_checkpoints(out: Path, runs: list[Run]) -> list[Checkpoint] | None:
     ]
     if lost:
         raise InputError(
-            f"The checkpoints of the run in '{lost[0]}' are gone, so that it cannot be resumed. "
-            f"Its tables are as they were; to train it again: "
+            f"The checkpoints of the run in '{lost[0]}' are missing, so it cannot be resumed. Its "
+            f"tables were not changed. To train it again: "
             f"{provenance.train_command(lost[0] / CONFIG, 1)} --out NEW"
         )
     if not all(available) and not any(max(updates, default=0) for updates in available):
         return None
     raise InputError(
-        f"The seeds under '{out}' have no checkpoint in common, so that they cannot be trained "
-        f"side by side; resume each by itself, as in: ratiosym train --resume "
+        f"The seeds under '{out}' have no checkpoint in common, so they cannot be resumed "
+        f"together. Resume each one separately, as in: ratiosym train --resume "
         f"'{runs[0].directory}'"
     )
 
 
 def check_origin(run: Run, found: Checkpoint) -> None:
-    """A checkpoint must belong to the run whose directory it lies in."""
+    """Raise unless a checkpoint belongs to the run in its directory."""
     own, saved = run.config.to_dict(), found.meta.config
     budget = ("steps", "num_evaluations")
     different = [k for k in own if k not in budget and own[k] != saved.get(k)]
@@ -319,7 +317,7 @@ def train_and_record(
     on_progress: OnProgress,
     trackers: dict[str, MakeTracker],
 ) -> list[Run]:
-    """Drive the learner and record what happens, from the start or from a checkpoint."""
+    """Drive the learner from the start or from a checkpoint, and record its events."""
     enable_compilation_cache()
     config, seeds = runs[0].config, [run.config.seed for run in runs]
     update = resumed_at or 0

@@ -1,4 +1,4 @@
-"""What ran, where: versions, commit, machine, command."""
+"""Provenance of a run: versions, commit, machine, command."""
 
 import platform
 import shlex
@@ -14,7 +14,7 @@ PACKAGES = ("ratiosym", "jax", "jaxlib", "numpy", "optax", "orbax-checkpoint", "
 
 
 def versions() -> dict[str, str | None]:
-    """Versions of everything that numbers depend on."""
+    """Return the versions of everything that results depend on."""
     found: dict[str, str | None] = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -25,8 +25,9 @@ def versions() -> dict[str, str | None]:
 
 
 def commit() -> str | None:
-    """The commit of the source tree, with '+changes' where it has been edited; None for an
-    installed package.
+    """Return the commit of the source tree, or None for an installed package.
+
+    '+changes' is appended if files have been edited.
     """
     root = Path(__file__).parent
     try:
@@ -40,7 +41,7 @@ def commit() -> str | None:
 
 
 def provenance(command: str | None = None) -> dict[str, Any]:
-    """What ran, where. ``command`` is one that repeats it; by default the one that was typed."""
+    """Describe what ran and where. ``command`` repeats it; by default the one that was typed."""
     import jax
 
     typed = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
@@ -56,6 +57,6 @@ def provenance(command: str | None = None) -> dict[str, Any]:
 
 
 def train_command(record: Path, num_seeds: int) -> str:
-    """A command that repeats a run, with all settings as its record has them."""
+    """Return a command that repeats a run with the settings in its record."""
     words = ["ratiosym", "train", "--config", str(record)]
     return shlex.join([*words, *(["--num-seeds", str(num_seeds)] if num_seeds > 1 else [])])

@@ -1,4 +1,4 @@
-"""What a run leaves on disk while it trains: tables, checkpoints, summaries; and its trackers."""
+"""Recording of runs during training: tables, checkpoints, summaries and trackers."""
 
 import dataclasses
 from contextlib import AbstractContextManager
@@ -22,9 +22,9 @@ from ratiosym.types import EnvSpec
 
 
 class Recorder:
-    """Writes what happens to runs: tables, trackers, checkpoints, summaries.
+    """Writes the tables, trackers, checkpoints and summaries of runs.
 
-    With several processes the first one writes, and the others only take part in gathering.
+    With several processes, only the first one writes; the others only take part in gathering.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Recorder:
         checkpoint_seconds: float,
     ) -> None:
         self.runs, self.spec = runs, spec
-        self.checkpoint_seconds = checkpoint_seconds  # evaluations closer than this share one
+        self.checkpoint_seconds = checkpoint_seconds  # minimum time between checkpoints
         self.began = self.last_saved = monotonic()
         self.written = runs if jax.process_index() == 0 else []
         with self.reporting():
@@ -57,27 +57,27 @@ class Recorder:
             group.end(run.summary or None)
 
     def reporting(self) -> AbstractContextManager[None]:
-        """A full disk and the like in one sentence."""
+        """Report problems such as a full disk with a message that says what to do."""
         first = self.runs[0].directory
         out = first if len(self.runs) == 1 else first.parent
         return files.reporting_write_errors(
             out,
-            f"The run has stopped; what it wrote before is kept. When the cause is gone, resume "
-            f"it: ratiosym train --resume '{out}'",
+            f"The run has stopped; everything written before is kept. Once the problem is fixed, "
+            f"resume it with: ratiosym train --resume '{out}'",
         )
 
     def add_updates(self, rows: list[Row]) -> None:
-        """An update of every seed."""
+        """Record an update of every seed."""
         self.append("training", rows)
 
     def add_evaluations(self, rows: list[Row]) -> None:
-        """An evaluation of every seed."""
+        """Record an evaluation of every seed."""
         for run, row in zip(self.runs, rows, strict=True):
             run.note_evaluation(row)
         self.append("evaluations", rows)
 
     def append(self, table: str, rows: list[Row]) -> None:
-        """A row for every seed, to its table and its trackers."""
+        """Append a row per seed to its table and its trackers."""
         if not self.written:
             return
         with self.reporting():
@@ -87,14 +87,14 @@ class Recorder:
             group.log(table.removesuffix("s"), row)
 
     def is_checkpoint_due(self, update: int) -> bool:
-        """At the first and the last evaluation, and at others that are far enough apart in time."""
+        """Whether to save: at the first and last evaluation, and if enough time has passed."""
         if update in (0, self.runs[0].config.num_updates):
             return True
-        # Clocks differ: the first process says when, for a state is gathered from all of them.
+        # The first process decides, as clocks differ and the state is gathered from all processes.
         return agree(monotonic() - self.last_saved >= self.checkpoint_seconds)
 
     def save(self, update: int, state: TrainState) -> None:
-        """A checkpoint for each seed, after the rows that belong to it."""
+        """Save a checkpoint of each seed, after flushing the rows that belong to it."""
         plain = jax.tree.map(lambda x: jax.random.key_data(x) if checkpoint.is_key(x) else x, state)
         states = split_seeds(to_host(plain), len(self.runs))
         with self.reporting():
@@ -104,7 +104,7 @@ class Recorder:
         self.last_saved = monotonic()
 
     def meta(self, run: Run, update: int, extents: dict[str, dict[str, Any]]) -> checkpoint.Meta:
-        """What a checkpoint says of itself."""
+        """Return the metadata of a checkpoint."""
         return checkpoint.Meta(
             update=update,
             config=run.config.to_dict(),
@@ -115,7 +115,7 @@ class Recorder:
         )
 
     def finish(self, episodes: list[Episodes]) -> None:
-        """Summaries, beside tables that are whole even if they were removed meanwhile."""
+        """Write the summaries, and restore tables that were removed in the meantime."""
         seconds = monotonic() - self.began
         with self.reporting():
             for run, tables in zip(self.written, self.tables, strict=True):
@@ -126,13 +126,13 @@ class Recorder:
                 speed = float(np.median(run.training["steps_per_second"])) if self.written else 0.0
                 run.summary = summarise(run, absolute, from_first_process(speed), seconds)
                 if self.written:
-                    # The summary last: it says that everything else is there.
+                    # The summary comes last, as a sign that everything else is complete.
                     write_table(run.directory / ABSOLUTE, episode_rows(absolute))
                     files.write_json(run.directory / SUMMARY, run.summary)
 
 
 def from_first_process(value: float) -> float:
-    """A number of the first process, on every process."""
+    """Return the first process's number on every process."""
     if jax.process_count() == 1:
         return value
     from jax.experimental import multihost_utils

@@ -1,6 +1,4 @@
-"""Episodes as numbers: rows of ``evaluations.csv``, ``absolute_metric.csv`` and ``summary.json``
-(docs/metrics.md).
-"""
+"""Rows of ``evaluations.csv``, ``absolute_metric.csv`` and ``summary.json`` (docs/metrics.md)."""
 
 from typing import Any
 
@@ -13,12 +11,12 @@ from ratiosym.runs.tables import Row
 
 
 def evaluation_row(config: RunConfig, update: int, episodes: Episodes) -> Row:
-    """One row of ``evaluations.csv``."""
+    """Return a row of ``evaluations.csv``."""
     return {"update": update, "steps": update * config.shape.steps_per_update, **describe(episodes)}
 
 
 def describe(episodes: Episodes) -> Row:
-    """Episodes as numbers: mean, spread, length, and the mean of each metric."""
+    """Summarise episodes: mean and spread of returns, length, and the mean of each metric."""
     returns = np.asarray(episodes.returns, np.float64)
     return {
         "episodes": len(returns),
@@ -32,7 +30,7 @@ def describe(episodes: Episodes) -> Row:
 
 
 def episode_rows(episodes: Episodes) -> list[Row]:
-    """The rows of ``absolute_metric.csv``: one per episode, exactly as it was played."""
+    """Return the rows of ``absolute_metric.csv``, one per episode."""
     columns = {
         "return": episodes.returns,
         "length": episodes.lengths,
@@ -46,8 +44,8 @@ def episode_rows(episodes: Episodes) -> list[Row]:
 
 
 def summarise(run: Run, episodes: Episodes, speed: float, seconds: float) -> dict[str, Any]:
-    """What came out of a run."""
-    assert run.returns is not None  # a run begins with an evaluation
+    """Summarise the results of a run."""
+    assert run.returns is not None  # a run starts with an evaluation
     config, returns = run.config, run.returns
     return {
         "task": config.task,

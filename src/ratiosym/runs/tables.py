@@ -1,9 +1,9 @@
-"""Rows of numbers as CSV files: written whole, or appended to while a run trains.
+"""Tables of numbers as CSV files: written at once, or appended to while a run trains.
 
-A run appends each row to two files: the table that people read (``training.csv``) and its journal
-(``checkpoint/training.csv``). A checkpoint records how long the journal was (``Extent``), which
-costs the same however many rows there are. A resume cuts both files back to that length and
-restores whichever of them was lost, torn or edited from the other.
+A run appends each row to two files: the table for users (``training.csv``) and its journal
+(``checkpoint/training.csv``). A checkpoint records the length of the journal (``Extent``), at a
+cost that does not depend on the number of rows. Resuming truncates both files to that length, and
+restores a file that was deleted, torn or edited from the other one.
 """
 
 import csv
@@ -24,7 +24,7 @@ Row = dict[str, float]
 
 @dataclass(frozen=True)
 class Extent:
-    """The beginning of a file: its length and checksum."""
+    """Length and checksum of the beginning of a file."""
 
     num_bytes: int
     sha256: str
@@ -34,10 +34,10 @@ EMPTY = Extent(0, hashlib.sha256().hexdigest())
 
 
 class Table:
-    """A table that grows row by row. The cost of a row does not depend on how many there are."""
+    """A table that grows row by row, at a constant cost per row."""
 
     def __init__(self, path: Path, journal: Path) -> None:
-        """Continue the two files where they end; they must be equal (``restore_table``)."""
+        """Open two equal files (see ``restore_table``) for appending."""
         journal.parent.mkdir(parents=True, exist_ok=True)
         self._files = [_open_to_append(p) for p in (path, journal)]
         self._checksum = hashlib.sha256()
@@ -46,7 +46,7 @@ class Table:
             self._count(journal.read_bytes())
 
     def append(self, row: Row) -> None:
-        """Write a row, and the header in front of the first one."""
+        """Write a row, preceded by the header if it is the first."""
         text = io.StringIO()
         writer = csv.DictWriter(text, fieldnames=list(row), lineterminator="\n")
         if not self._num_bytes:
@@ -58,13 +58,13 @@ class Table:
         self._count(data)
 
     def sync(self) -> Extent:
-        """Make sure that all rows are on disk, and say how much that is."""
+        """Flush all rows to disk and return their extent."""
         for file in self._files:
             os.fsync(file)
         return Extent(self._num_bytes, self._checksum.hexdigest())
 
     def close(self) -> None:
-        """Release the files."""
+        """Close the files."""
         while self._files:
             os.close(self._files.pop())
 
@@ -74,7 +74,7 @@ class Table:
 
 
 def _open_to_append(path: Path) -> int:
-    # A link in place of a table would lead out of the run's directory: not followed.
+    # Do not follow links, which could lead out of the run's directory.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(path, flags, 0o666)
 
@@ -85,16 +85,16 @@ def _write_all(file: int, data: bytes) -> None:
 
 
 def check_table(path: Path, journal: Path, extent: Extent) -> None:
-    """InputError where neither the table nor its journal still has the rows of a checkpoint."""
+    """Raise ``InputError`` if neither the table nor its journal has the rows of a checkpoint."""
     if not any(_has_beginning(p, extent) for p in (path, journal)):
         raise InputError(
-            f"The rows of '{path}' up to the checkpoint are lost: neither it nor its journal "
-            f"'{journal}' is as it was written. Put one of them back, or start a new run."
+            f"The rows of '{path}' up to the checkpoint are lost: both it and its journal "
+            f"'{journal}' have been changed. Restore one of them, or start a new run."
         )
 
 
 def restore_table(path: Path, journal: Path, extent: Extent) -> None:
-    """Bring a table and its journal to the length they had at a checkpoint."""
+    """Restore a table and its journal to their length at a checkpoint."""
     check_table(path, journal, extent)
     for file in (path, journal):
         if not extent.num_bytes:
@@ -126,7 +126,7 @@ def _has_beginning(path: Path, extent: Extent) -> bool:
 
 
 def write_table(path: Path, rows: Iterable[Row]) -> None:
-    """A whole CSV file; numbers are written so that reading gives the same bits."""
+    """Write a CSV file with numbers that are read back bit for bit."""
     rows = list(rows)
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
@@ -136,7 +136,7 @@ def write_table(path: Path, rows: Iterable[Row]) -> None:
 
 
 def read_table(path: Path) -> dict[str, np.ndarray]:
-    """A CSV file as columns of float64. A last line that is still being written is left out."""
+    """Read a CSV file as columns of float64, ignoring an incomplete last line."""
     with open(path, newline="") as file:
         text = file.read()
     rows = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1])))

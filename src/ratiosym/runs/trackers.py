@@ -1,9 +1,9 @@
-"""Trackers: where else the numbers of a run go while it trains.
+"""Trackers, which log the progress of a run to other tools.
 
-A tracker has three methods (``Tracker``). ``tensorboard`` and ``wandb`` are built in; one of your
-own is named as ``package.module:function`` or ``path/to/file.py:function``, a function or class
-without arguments that gives a tracker. Each seed has a tracker of its own. None is used unless
-asked for, and its library is not loaded before.
+A tracker has three methods (``Tracker``). ``tensorboard`` and ``wandb`` are built in. Custom ones
+are given as ``package.module:function`` or ``path/to/file.py:function``: a function or class
+without arguments that returns a tracker. Each seed has its own tracker. None is used by default,
+and libraries are loaded only when used.
 """
 
 import os
@@ -27,42 +27,45 @@ from ratiosym.runs.tables import Row
 
 @dataclass(frozen=True)
 class RunInfo:
-    """What a tracker learns of its run."""
+    """Information about a run for its trackers."""
 
     directory: Path
     config: RunConfig
-    resumed_at: int | None  # the update after which the run continues; None for a new one
+    resumed_at: int | None  # update after which the run continues; None for a new run
 
     @property
     def first_step(self) -> int:
-        """Rows to come are of this number of environment steps, or of more."""
+        """Smallest number of environment steps among the rows to come."""
         if self.resumed_at is None:
             return 0
         return self.resumed_at * self.config.shape.steps_per_update + 1
 
 
 class Tracker(Protocol):
-    """Takes in one run. Called by the process that writes the run's files, and by no other."""
+    """Logs one run. Called only in the process that writes the run's files."""
 
     def begin(self, run: RunInfo) -> None:
-        """Before the first row. Rows that an interrupted run logged from ``run.first_step`` on come
-        again.
+        """Called before the first row.
+
+        Rows from ``run.first_step`` on that an interrupted run already logged are logged again.
         """
 
     def log(self, table: str, row: Row) -> None:
-        """A row of ``training.csv`` or ``evaluations.csv``: ``table`` is "training" or
-        "evaluation", ``row`` has "update", "steps" and the table's columns.
+        """Log a row of ``training.csv`` or ``evaluations.csv``.
+
+        ``table`` is "training" or "evaluation"; ``row`` has "update", "steps" and the table's other
+        columns.
         """
 
     def end(self, summary: dict[str, Any] | None) -> None:
-        """After the last row, with ``summary.json``, or None where the run was interrupted."""
+        """Called after the last row, with ``summary.json``, or None if the run was interrupted."""
 
 
 MakeTracker = Callable[[], Tracker]
 
 
 class TrackerGroup:
-    """The trackers of one run. One that raises is left out from then on: training matters more."""
+    """The trackers of one run. One that raises is dropped, so that training continues."""
 
     def __init__(self, trackers: dict[str, MakeTracker], run: RunInfo) -> None:
         self._trackers: dict[str, Tracker] = {}
@@ -72,7 +75,7 @@ class TrackerGroup:
         self._each(lambda tracker: tracker.begin(run))
 
     def log(self, table: str, row: Row) -> None:
-        """Pass a row on."""
+        """Pass a row to all trackers."""
         self._each(lambda tracker: tracker.log(table, row))
 
     def end(self, summary: dict[str, Any] | None) -> None:
@@ -89,8 +92,8 @@ class TrackerGroup:
         except Exception as error:
             self._trackers.pop(name, None)
             warnings.warn(
-                f"The tracker '{name}' has failed and gets no more of this run, which continues "
-                f"({type(error).__name__}: {error}).",
+                f"The tracker '{name}' has failed ({type(error).__name__}: {error}). The run "
+                f"continues without it.",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -98,7 +101,7 @@ class TrackerGroup:
 
 
 def load_trackers(names: Sequence[str]) -> dict[str, MakeTracker]:
-    """Trackers by name; InputError for an unknown one or where its library is missing."""
+    """Load trackers by name; raise ``InputError`` if one is unknown or its library missing."""
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise InputError(
             f"`track` is {names!r}; it must be a list of names, such as ['tensorboard']."
@@ -128,13 +131,13 @@ def _load_tracker(name: str) -> MakeTracker:
     if not callable(make):
         raise InputError(
             f"The tracker '{name}' is {make!r}; it must be a function or class without arguments "
-            f"that gives a tracker."
+            f"that returns a tracker."
         )
     return make
 
 
 def scalars(table: str, row: Row) -> Row:
-    """The finite numbers of a row, named ``table/column``."""
+    """Return the finite numbers of a row, named ``table/column``."""
     return {
         f"{table}/{name}": value
         for name, value in row.items()
@@ -143,16 +146,17 @@ def scalars(table: str, row: Row) -> Row:
 
 
 class TensorBoard:
-    """Events under ``tensorboard/``; see them with ``tensorboard --logdir DIR``.
+    """Writes events to ``tensorboard/``; view them with ``tensorboard --logdir DIR``.
 
-    Written here and not through tensorboardX's ``SummaryWriter``: its queue cannot be flushed, and
-    what a checkpoint has behind it must be on disk.
+    tensorboardX's ``SummaryWriter`` is not used, as its queue cannot be flushed, and everything
+    before a checkpoint must be on disk.
     """
 
     def begin(self, run: RunInfo) -> None:
-        """Open a further file of events. What an interrupted run wrote after the checkpoint is
-        hidden by TensorBoard itself, which the event of a new start tells to: the history is not
-        written again.
+        """Open another event file.
+
+        The start event makes TensorBoard hide what an interrupted run wrote after the checkpoint,
+        so the history need not be rewritten.
         """
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto import event_pb2, summary_pb2
@@ -161,14 +165,14 @@ class TensorBoard:
         directory = run.directory / "tensorboard"
         directory.mkdir(exist_ok=True)
         earlier = len(list(directory.glob("events*")))
-        # Names hold the second in which a file was opened; two within a second must differ.
+        # File names contain the second in which they are opened; two within a second must differ.
         self._writer = EventsWriter(str(directory / "events"), f".{earlier:04d}")
         if earlier:
             start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
             self._write(run.first_step, session_log=start)
 
     def log(self, table: str, row: Row) -> None:
-        """Draw a row at its number of environment steps."""
+        """Log a row at its number of environment steps."""
         values = [
             self._summary.Summary.Value(tag=name, simple_value=value)
             for name, value in scalars(table, row).items()
@@ -178,7 +182,7 @@ class TensorBoard:
             self._writer.flush()  # a checkpoint may follow
 
     def end(self, summary: dict[str, Any] | None) -> None:
-        """Write what is still in memory."""
+        """Flush what is still in memory."""
         self._writer.close()
 
     def _write(self, step: int, **content: Any) -> None:
@@ -187,8 +191,9 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """A run on Weights & Biases; the same one again after a resume. Its project is the environment
-    variable WANDB_PROJECT, or else ``ratiosym``.
+    """Logs to a run on Weights & Biases, which is continued after a resume.
+
+    The project is the environment variable WANDB_PROJECT, or ``ratiosym``.
     """
 
     def begin(self, run: RunInfo) -> None:
@@ -205,7 +210,7 @@ class WeightsAndBiases:
             dir=run.directory,
             config=run.config.to_dict(),
             settings=wandb.Settings(silent=True, console="off"),
-            reinit="create_new",  # seeds side by side have a run each
+            reinit="create_new",  # parallel seeds have a run each
         )
         self._run.define_metric("*", step_metric="steps")
 
@@ -214,7 +219,7 @@ class WeightsAndBiases:
         self._run.log({**scalars(table, row), "steps": row["steps"]})
 
     def end(self, summary: dict[str, Any] | None) -> None:
-        """Send what is left."""
+        """Send the rest."""
         self._run.finish()
 
 

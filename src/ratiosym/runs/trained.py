@@ -1,4 +1,4 @@
-"""Trained policies: load one from its run's directory, evaluate it."""
+"""Load trained policies from run directories, and evaluate them."""
 
 import dataclasses
 from pathlib import Path
@@ -23,7 +23,7 @@ from ratiosym.types import EnvSpec
 
 
 def load_policy(directory: str | Path, which: str = "best") -> Policy:
-    """The policy of a run: its best parameters so far, or the ``last`` ones."""
+    """Load the policy of a run, with its ``best`` parameters so far or the ``last`` ones."""
     check_which(which)
     found, config, spec = load_run(Path(directory))
     model = make_model(config.shape)
@@ -31,9 +31,7 @@ def load_policy(directory: str | Path, which: str = "best") -> Policy:
 
 
 def env_to_play(directory: Path, config: RunConfig, task: str | None, env: Env | None) -> Env:
-    """The environment that a policy was trained in, or that of another ``task`` of the same
-    sizes.
-    """
+    """Return the environment that a policy was trained on, or that of another ``task``."""
     own = read_run_record(directory / CONFIG).environment
     if task is None:
         return find_env(config, env, own, directory)
@@ -42,7 +40,7 @@ def env_to_play(directory: Path, config: RunConfig, task: str | None, env: Env |
 
 
 def check_task_fits(own: EnvSpec, task: str) -> None:
-    """Raise InputError unless a policy of one environment can play another task."""
+    """Raise ``InputError`` unless a policy of one environment can play another task."""
     other = make(task).spec
     names = ("num_agents", "observation_size", "state_size", "action")
     different = [name for name in names if getattr(own, name) != getattr(other, name)]
@@ -51,19 +49,19 @@ def check_task_fits(own: EnvSpec, task: str) -> None:
             f"{n.replace('_', ' ')} {getattr(other, n)}, not {getattr(own, n)}" for n in different
         )
         raise InputError(
-            f"A policy of '{own.name}' cannot play '{task}' ({words}). Choose a task of the same "
+            f"A policy of '{own.name}' cannot play '{task}' ({words}). Choose a task with the same "
             f"sizes, such as the held-out layouts of PaxMen or the levels of AeroJAX's opponents."
         )
 
 
 def check_which(which: str) -> None:
-    """Whether such parameters are in a checkpoint."""
+    """Raise unless ``which`` is 'best' or 'last'."""
     if which not in ("best", "last"):
         raise InputError(f"`which` is {which!r}; it must be 'best' or 'last'.")
 
 
 def load_run(directory: Path) -> tuple[checkpoint.Checkpoint, RunConfig, EnvSpec]:
-    """The newest checkpoint of one seed and what it says of itself."""
+    """Load the newest checkpoint of one seed, with its configuration and sizes."""
     directories = run_directories(directory)
     if len(directories) > 1:
         names = ", ".join(d.name for d in directories)
@@ -82,7 +80,7 @@ def load_run(directory: Path) -> tuple[checkpoint.Checkpoint, RunConfig, EnvSpec
 
 
 def load_params(found: checkpoint.Checkpoint, model: Model, spec: EnvSpec, which: str) -> Any:
-    """Parameters out of a checkpoint."""
+    """Return the parameters in a checkpoint."""
     like = jax.eval_shape(lambda key: model.init(key, spec), jax.random.key(0))
     return checkpoint.unflatten(
         found.arrays, like, "best_params/" if which == "best" else "params/"
@@ -97,9 +95,10 @@ def evaluate(
     task: str | None = None,
     env: Env | None = None,
 ) -> Episodes:
-    """Fresh episodes with a trained policy, sampled as in the paper; on its own task or on another
-    of the same sizes. ``env`` is for a run that was trained on an environment object: one equal to
-    it.
+    """Play fresh episodes with a trained policy, sampling actions as in the paper.
+
+    ``task`` is a task other than the policy's own, with the same sizes. A run that was trained on
+    an ``Env`` object needs an equal object as ``env``.
     """
     if num_episodes < 1:
         raise InputError(f"`num_episodes` is {num_episodes}; it must be at least 1.")

@@ -67,7 +67,7 @@ def begin_search(search: Search) -> None:
             return
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise InputError(
-                f"'{out}' is not empty and holds no search. Choose another `out`; nothing was "
+                f"'{out}' is not empty, but contains no search. Choose another `out`; nothing was "
                 f"changed."
             )
         if search.storage is not None:
