@@ -135,7 +135,7 @@ def test_a_group_passes_everything_on(tmp_path, made):
 
 def test_a_tracker_that_raises_is_left_out_and_the_others_are_not(tmp_path, made):
     group = TrackerGroup({"bad": broken, "good": noting}, info(tmp_path))
-    message = r"The tracker 'bad' has failed .* which continues \(OSError: no route to host\)"
+    message = r"The tracker 'bad' has failed \(OSError: no route to host\)"
     with pytest.warns(RuntimeWarning, match=message):
         group.log("training", row(1))
     group.log("training", row(2))  # no second warning, which would be an error here
