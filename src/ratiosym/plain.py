@@ -58,7 +58,7 @@ def read_value(kind: Any, value: Any, what: str) -> Any:
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
-        return read_value(next(k for k in arguments if k is not type(None)), value, what)
+        return _read_any_of([k for k in arguments if k is not type(None)], value, what)
     if origin is Literal:
         if value not in arguments or type(value) not in map(type, arguments):
             allowed = ", ".join(map(repr, arguments))
@@ -79,6 +79,19 @@ def read_value(kind: Any, value: Any, what: str) -> Any:
             for name, entry in value.items()
         }
     return _read_scalar(kind, value, what)
+
+
+def _read_any_of(kinds: list[Any], value: Any, what: str) -> Any:
+    """A value of the first type that it fits."""
+    allowed = []
+    for kind in kinds:
+        try:
+            return read_value(kind, value, what)
+        except InputError as error:
+            if len(kinds) == 1:
+                raise
+            allowed.append(str(error).rpartition("; it must be ")[2].rstrip("."))
+    raise InputError(f"{what} is {shorten(value)}; it must be {' or '.join(allowed)}.")
 
 
 def _read_scalar(kind: type, value: Any, what: str) -> Any:

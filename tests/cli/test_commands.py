@@ -13,7 +13,7 @@ from ratiosym.cli.arguments import field_docs, to_flag
 from ratiosym.cli.commands import COMMANDS, build_command, find_command, load_command
 from ratiosym.cli.demo import Demo
 from ratiosym.cli.evaluate import Evaluate
-from ratiosym.experiments.plans import BUILT_IN
+from ratiosym.experiments.built_in import BUILT_IN
 from ratiosym.experiments.settings import read_shipped
 from ratiosym.learning.config import Hyperparameters, RunShape
 from ratiosym.objectives import OBJECTIVES, Objective, Parameter, additive, barrier

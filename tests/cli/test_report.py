@@ -88,7 +88,7 @@ def test_nothing_has_finished(ask, here):
 @pytest.mark.slow
 def test_a_study_that_was_really_run(here):
     """From the plan to the page, with the commands alone."""
-    assert run_command("study", "run", "smoke", "--out", "study", cwd=here).returncode == 0
+    assert run_command("reproduce", "smoke", "--out", "study", cwd=here).returncode == 0
     done = run_command("report", "study", cwd=here)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Connector" in done.stdout

@@ -58,7 +58,7 @@ def half_done(mine, here, whole):
 WRONG = {
     "no plan": (
         ("run",),
-        "Name a plan, or the --out of a study to resume. Built-in plans: table1, ablation",
+        "Name a plan, or the --out of a study to resume. Built-in plans: paper, paper-ablation",
     ),
     "unknown plan": (("run", "smok"), "Unknown plan 'smok'. Closest: 'smoke'."),
     "no such file": (("run", "a.toml"), "There is no plan 'a.toml'."),
@@ -178,10 +178,10 @@ def test_failures_are_told_at_the_end(half_done, whole, ask):
 
 
 @pytest.mark.slow
-def test_the_smoke_study_on_a_terminal(here):
-    """The built-in plan from start to end, with its bar."""
+def test_the_smoke_plan_on_a_terminal(here):
+    """The built-in plan from start to end, with a bar for each stage."""
     master, slave = pty.openpty()
-    words = [str(COMMAND), "study", "run", "smoke", "--out", "smoke"]
+    words = [str(COMMAND), "reproduce", "smoke", "--out", "smoke"]
     study = subprocess.Popen(
         words, stdout=slave, stderr=slave, env=environment(TERM="xterm", COLUMNS="120"), cwd=here
     )
@@ -200,4 +200,7 @@ def test_the_smoke_study_on_a_terminal(here):
         r"smoke .*\d+%  .*2 running, \d missing of 8 runs; (time left unknown|about|less)", text
     )
     assert re.search(r"mpe-spread-3ag mars seed \d +\d+%", text)
+    assert re.search(r"tuning .*\d+%  \d of 4 searches; (time left unknown|about|less)", text)
+    assert re.search(r"connector-5x5x3a mars +\d of 2 trials", text)
+    assert "tuning: 4 of 4 searches; nothing left to do" in text
     assert "8 done of 8 runs; nothing left to do. Directory: smoke" in text

@@ -10,9 +10,10 @@ import pytest
 
 from ratiosym.cli.commands import build_command, find_command
 from ratiosym.cli.tune_display import describe, summary
+from ratiosym.experiments.plans import read_plan
 from ratiosym.experiments.presets import configure, tuning_preset
 from ratiosym.experiments.search_spaces import search_space
-from ratiosym.experiments.tuning import TrialRow
+from ratiosym.experiments.tuning import TrialRow, planned_searches
 from ratiosym.learning.config import RunShape
 from ratiosym.runs.files import read_json
 from tests.example_runs import COMMAND, TASK, contents, environment
@@ -39,6 +40,19 @@ WRONG = {
     ),
     "unknown preset": (("tune", TASK, "--preset", "papr"), ("Unknown preset 'papr'.",)),
     "no trials": ((*SMOKE, "--trials", 0), ("--trials is 0; it must be at least 1.",)),
+    "trials in words": (
+        (*SMOKE, "--trials", "many"),
+        ("--trials is 'many'; it must be a whole number or all.",),
+    ),
+    "all of the paper's space": (
+        (*SMOKE, "--trials", "all"),
+        ("--trials all needs --search trust-region.",),
+    ),
+    "part of one search": ((*SMOKE, "--shard", "1/2"), ("--shard is for the searches of a plan",)),
+    "a part that is none": (
+        ("tune", "--all", "smoke", "--shard", "0/2"),
+        ("--shard is '0/2'; it must be I/N with I from 1 to N, as in 1/16.",),
+    ),
     "no seeds": ((*SMOKE, "--num-seeds", 0), ("--num-seeds is 0; it must be at least 1.",)),
     "no workers": (
         ("tune", TASK, "--preset", "smoke", "--workers", 0),
@@ -46,7 +60,7 @@ WRONG = {
     ),
     "what is searched": (
         (*SMOKE, "--num-epochs", 3),
-        ("--num-epochs is searched (2, 4, 8). Omit it.",),
+        ("--num-epochs is searched (2, 4, 8). Omit it, or use --search trust-region.",),
     ),
     "too few environments": (
         (*SMOKE, "--num-envs", 8),
@@ -63,11 +77,11 @@ WRONG = {
     ),
     "plan and task": (
         ("tune", TASK, "--all", "smoke"),
-        ("--all takes task, objective, preset and sizes from the plan. Omit",),
+        ("--all takes task, objective, preset and settings from the plan. Omit",),
     ),
     "plan and sizes": (
         ("tune", "--all", "smoke", "--num-envs", 8),
-        ("--all takes task, objective, preset and sizes from the plan. Omit",),
+        ("--all takes task, objective, preset and settings from the plan. Omit",),
     ),
     "cores of this machine": (
         (*SMOKE, "--cpus", 2),
@@ -179,13 +193,38 @@ def test_a_plan_is_tasks_times_algorithms():
         "mine/connector-5x5x3a/mars",
         "x/connector-5x5x3a/mars",
     )
-    ablation = parse(["tune", "--all", "ablation"]).searches()
+    ablation = parse(["tune", "--all", "paper-ablation"]).searches()
     assert [s.num_trials for s in ablation] == [80, 80, 80, 40, 40] * 2
     assert {s.config.steps for s in ablation} == {120_000_000}  # its final runs take a billion
-    table1 = parse(["tune", "--all", "table1"]).searches()
-    for search in table1:
-        is_long = search.config.task.startswith(("aerojax", "jaxnav"))
-        assert search.config.steps == (120_000_000 if is_long else 40_000_000)
+
+
+def test_a_plans_table_says_how_and_options_change_it():
+    plan = read_plan("smoke")
+    searches = parse(["tune", "--all", "smoke"]).searches()
+    assert searches == list(
+        planned_searches(plan, plan.tuning, Path("tuning/smoke"), storage=None).values()
+    )
+    assert [len(s.grid) for s in searches] == [2, 2, 2, 2]
+    words = ["--search", "trust-region", "--trials", "7", "--num-seeds", "3"]
+    [mars, *_] = parse(["tune", "--all", "smoke", *words]).searches()
+    assert (mars.grid, mars.num_trials, mars.seeds) == ((), 7, (1000, 1001, 1002))
+    parts = [parse(["tune", "--all", "smoke", "--shard", f"{i}/3"]).searches() for i in (1, 2, 3)]
+    assert [len(part) for part in parts] == [2, 1, 1]
+    assert sorted(str(s.out) for part in parts for s in part) == sorted(
+        str(s.out) for s in searches
+    )
+
+
+def test_the_trust_region_alone():
+    words = ["--search", "trust-region", "--trials", "all", "--num-epochs", "8"]
+    [search] = parse(["tune", TASK, *words, "--entropy-coefficient", "0"]).searches()
+    search.validate()
+    assert search.space.keys() == {"b_lower", "b_upper"}
+    assert len(search.grid) == search.num_trials == 56
+    assert search.config.shape.num_epochs == 8
+    assert search.settings()["run"]["entropy_coefficient"] == 0
+    [search] = parse(["tune", TASK, "--search", "trust-region"]).searches()
+    assert (search.num_trials, search.grid) == (80, ())
 
 
 def test_help_teaches(ask):
@@ -209,8 +248,8 @@ def test_progress_in_words():
         TrialRow(2, "diverged", None, {}, {}),
         TrialRow(3, "running", None, {}, {}),
     ]
-    assert summary(rows) == "3 of 4 trials, 1 pruned, 1 diverged; best 1.5, trial 0"
-    assert summary(rows[3:]) == "0 of 1 trials"
+    assert summary(rows, "mars") == "3 of 4 trials, 1 pruned, 1 diverged; best 1.5, trial 0"
+    assert summary(rows[3:], "mars") == "0 of 1 trials"
     assert [describe(row) for row in rows[:3]] == [
         "trial 0 complete 1.5 after 2 seeds",
         "trial 1 pruned after 1 seeds",

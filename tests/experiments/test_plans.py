@@ -13,8 +13,12 @@ import pytest
 from ratiosym.envs.tasks import TASKS
 from ratiosym.errors import InputError
 from ratiosym.experiments import settings
-from ratiosym.experiments.plans import BUILT_IN, Algorithm, Plan, read_plan
-from ratiosym.experiments.presets import configure
+from ratiosym.experiments.built_in import BUILT_IN
+from ratiosym.experiments.plans import Algorithm, Plan, Tuning, read_plan
+from ratiosym.experiments.presets import change
+from ratiosym.experiments.search_spaces import whole_grid
+from ratiosym.experiments.tuning import planned_searches
+from ratiosym.objectives import get_objective
 from tests.example_runs import ROOT, TASK
 
 LONG = ("aerojax", "jaxnav")
@@ -40,14 +44,7 @@ def small(**changes):
 
 
 def test_the_names_of_the_built_in_plans():
-    assert list(BUILT_IN) == [
-        "table1",
-        "ablation",
-        "cpu-table1",
-        "cpu-ablation",
-        "first-results",
-        "smoke",
-    ]
+    assert list(BUILT_IN) == ["paper", "paper-ablation", "cpu", "first-results", "smoke"]
     assert all(name == plan.name and plan.about for name, plan in BUILT_IN.items())
 
 
@@ -60,8 +57,49 @@ def test_a_built_in_plan_survives_being_written_down(name):
     assert len(set(paths)) == len(paths) == len(plan.tasks) * len(plan.algorithms) * len(plan.seeds)
 
 
-def test_table1_is_the_papers():
-    plan = read_plan("table1")
+def searched(plan):
+    """What is searched for each label, as the two target ratios and the rest."""
+    found = {}
+    for want, search in planned_searches(plan, plan.tuning, Path("tree")).items():
+        own = get_objective(want.objective).parameters
+        common = {n: c for n, c in search.space.items() if n not in [p.name for p in own]}
+        points = search.grid or whole_grid(want.objective)
+        bounds = {configure_bounds(want.objective, point) for point in points}
+        found.setdefault(want.label, set()).add((tuple(common.items()), frozenset(bounds)))
+    assert all(len(spaces) == 1 for spaces in found.values())  # the same on every task
+    return {label: next(iter(spaces)) for label, spaces in found.items()}
+
+
+def configure_bounds(objective, point):
+    bounds = get_objective(objective).bounds(**point)
+    return round(bounds.lower, 9), round(bounds.upper, 9)
+
+
+@pytest.mark.parametrize("name", ["paper", "paper-ablation"])
+def test_the_papers_plans_tune_every_algorithm_on_every_task(name):
+    """Section 4.1 and appendix D: TPE over an identical common space, 40 trials for methods with
+    one trust-region parameter and 80 for those with two, five seeds that no final run has.
+    """
+    plan = read_plan(name)
+    searches = planned_searches(plan, plan.tuning, Path("tree"))
+    assert [(want.task, want.label) for want in searches] == [
+        (task, label) for task in plan.tasks for label in labels(plan)
+    ]
+    for want, search in searches.items():
+        search.validate()
+        num_own = len(get_objective(want.objective).parameters)
+        assert search.num_trials == {1: 40, 2: 80}[num_own]
+        assert len(search.seeds) == 5
+        assert not set(search.seeds) & set(plan.seeds)
+        assert (search.kind, search.grid) == ("paper", ())
+        assert len(search.space) == 6 + num_own
+        is_long = want.task.startswith(LONG)
+        assert search.config.steps == (120_000_000 if is_long else 40_000_000)
+    assert len({common for common, _ in searched(plan).values()}) == 1
+
+
+def test_the_papers_main_comparison():
+    plan = read_plan("paper")
     assert (labels(plan), plan.tasks, plan.seeds) == (
         ["mars", "mappo", "maspo"],
         tuple(TASKS),
@@ -71,11 +109,10 @@ def test_table1_is_the_papers():
     assert len(runs) == 3 * 47 * 10
     for run in runs:
         assert run.config.steps == (240_000_000 if run.task.startswith(LONG) else 80_000_000)
-        assert run.config == configure(run.task, "paper", objective=run.label, seed=run.seed)
 
 
-def test_the_ablation_is_the_papers():
-    plan = read_plan("ablation")
+def test_the_papers_ablation():
+    plan = read_plan("paper-ablation")
     assert (labels(plan), plan.tasks) == (VARIANTS, ("aerojax-8v8", "jaxnav-11x11x4a"))
     assert len(plan.runs()) == 5 * 2 * 10
     for run in plan.runs():
@@ -83,36 +120,94 @@ def test_the_ablation_is_the_papers():
         assert run.config.objective == run.label
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_what_is_compared_has_the_same_target_ratios(name):
-    """The paper's fairness rule: geometry differs, bounds do not (the multiplicative variant's are
-    its point).
+def test_the_ablation_searches_identical_spaces():
+    """The paper's "Ablation Fairness": as target ratios, MARS and the two asymmetric baselines have
+    the very same search space; the symmetric variants restrict it to one parameter.
     """
-    bounds = {run.label: run.config.bounds for run in read_plan(name).runs()}
-    for label, (lower, upper) in bounds.items():
-        assert upper == pytest.approx(1.2)
-        assert lower == pytest.approx(1 / 1.2 if label == "mars-multiplicative" else 0.8)
+    spaces = searched(read_plan("paper-ablation"))
+    assert spaces["mars"] == spaces["mappo-asymmetric"] == spaces["maspo-asymmetric"]
+    assert len(spaces["mars"][1]) == 8 * 7
+    for label in ("mars-multiplicative", "mars-additive"):
+        assert {round(upper, 9) for _, upper in spaces[label][1]} == {1.05, 1.1, 1.2, 1.5, 1.9}
 
 
-@pytest.mark.parametrize(
-    ("small", "large"), [("cpu-table1", "table1"), ("cpu-ablation", "ablation")]
-)
-def test_small_budgets_differ_in_the_budget_alone(small, large):
-    one, other = read_plan(small), read_plan(large)
-    assert (one.algorithms, one.tasks) == (other.algorithms, other.tasks)
-    assert one.preset == "cpu"
-    assert {run.config.steps for run in one.runs()} == {
-        400_000 if small == "cpu-table1" else 1_000_000
-    }
+@pytest.mark.parametrize("name", ["paper", "paper-ablation", "cpu", "smoke"])
+def test_nothing_that_is_to_be_tuned_runs_untuned(name):
+    plan = read_plan(name)
+    first, *others = plan.pairs()
+    with pytest.raises(
+        InputError, match=f"no settings for '{first.label}' on '{first.task}'. 'ratiosym reproduce'"
+    ):
+        plan.check_settings()
+    known = {want.task: {} for want in others}
+    for want in others:
+        known[want.task][want.label] = {}
+    with pytest.raises(InputError, match=f"no settings for '{first.label}' on '{first.task}'"):
+        dataclasses.replace(plan, settings=known).check_settings()
+    dataclasses.replace(plan, settings=known).check_settings(others)
 
 
-@pytest.mark.parametrize(
-    "name", ["table1", "ablation", "cpu-table1", "cpu-ablation", "first-results"]
-)
-def test_evaluation_is_the_papers(name):
-    """Evenly spaced, also before training, 32 episodes each; the absolute metric is every run's
-    (test_run.py).
+def test_what_was_found_is_what_final_runs_have():
+    plan, task = read_plan("paper-ablation"), "aerojax-8v8"
+    found = {"value_clip": 0.05, "num_epochs": 2, "b_upper": 4.0, "b_lower": 0.3}
+    tuned = dataclasses.replace(plan, settings={task: {"mars": found}})
+    tuned.validate()
+    assert Plan.from_dict(tuned.to_dict()) == tuned
+    for run, before in zip(tuned.runs(), plan.runs(), strict=True):
+        is_tuned = (run.task, run.label) == (task, "mars")
+        assert run.config == (change(before.config, **found) if is_tuned else before.config)
+    # A search never begins with what an earlier one found.
+    [mars, *_] = plan.algorithms
+    assert tuned.tuning_config(mars, task) == plan.tuning_config(mars, task)
+
+
+def test_the_study_for_two_cores():
+    """Every point of the protocol (results/cpu/README.md): six pairs for MARS, three epsilons for
+    the others, two tuning seeds, half length; common settings are the same for the three.
     """
+    plan = read_plan("cpu")
+    searches = planned_searches(plan, plan.tuning, Path("tree"))
+    for want, search in searches.items():
+        search.validate()
+        bounds = [get_objective(want.objective).bounds(**point) for point in search.grid]
+        pairs = [(round(b.lower, 9), round(b.upper, 9)) for b in bounds]
+        assert (
+            pairs
+            == [(0.95, 1.05), (0.9, 1.1), (0.8, 1.2), (0.5, 2), (0.3, 4), (0.1, 10)][
+                : 6 if want.label == "mars" else 3
+            ]
+        )
+        assert (search.num_trials, search.seeds) == (len(pairs), (1000, 1001))
+    for task in plan.tasks:
+        finals = {run.label: run.config for run in plan.runs() if run.task == task}
+        shared = {(c.hyperparameters, c.shape, c.steps) for c in finals.values()}
+        assert len(shared) == 1
+        for label, config in finals.items():
+            [search] = [s for w, s in searches.items() if w[:2] == (task, label)]
+            assert search.config.steps == config.steps // 2
+    assert len(plan.runs()) == 8 * 3 * 5
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "results/cpu/plans").glob("search-*.toml")))
+def test_the_study_for_two_cores_searches_what_was_searched(path):
+    """The plans whose records are committed give the runs of our searches."""
+    plan, there = read_plan("cpu"), read_plan(path)
+    [task] = there.tasks
+    expected = [run.config for run in there.runs()]
+    found = [
+        search.trial_config(point, seed)
+        for want, search in planned_searches(plan, plan.tuning, Path("tree")).items()
+        if want.task == task
+        for point in search.grid
+        for seed in search.seeds
+    ]
+    assert len(found) == len(expected) == 24
+    assert all(config in expected for config in found)
+
+
+@pytest.mark.parametrize("name", ["paper", "paper-ablation", "cpu", "first-results"])
+def test_evaluations_are_evenly_spaced(name):
+    """Also before training, 32 episodes each. Their number is ours: the paper does not state it."""
     expected = 122 if read_plan(name).preset == "paper" else 20
     for run in read_plan(name).runs():
         updates = run.config.evaluation_updates()
@@ -223,7 +318,7 @@ def test_searches_of_a_plan_are_half_as_long_as_its_runs():
     plan = Plan.from_dict(small(preset="cpu", options={"steps": 400_000}))
     [mars] = plan.algorithms
     assert plan.tuning_config(mars, TASK).steps == 200_000
-    longer = dataclasses.replace(plan, tuning_steps=300_000)
+    longer = dataclasses.replace(plan, tuning=Tuning(steps=300_000))
     assert longer.tuning_config(mars, TASK).steps == 300_000
     assert longer.runs() == plan.runs()
     smoke = Plan.from_dict(small())
@@ -258,6 +353,7 @@ def test_the_example_of_the_documentation(tmp_path):
 
 # -------------------------------------------------------------------------------------- wrong input
 
+WALK = {"search": "trust-region", "trials": "all"}
 WRONG = {
     "objective": (small(algorithms=["marz"]), "Unknown objective 'marz'. Closest: 'mars'."),
     "task": (
@@ -333,6 +429,59 @@ WRONG = {
         "Unknown option 'epsilon'. Closest: 'steps'. See 'ratiosym train --help' for the options "
         "of 'mars'.",
     ),
+    "settings of another algorithm": (
+        small(settings={TASK: {"mappo": {}}}),
+        f"'settings' are for 'mappo' on '{TASK}', which is not in the plan.",
+    ),
+    "an unknown search": (
+        small(tuning={"search": "papre"}),
+        "'search' is 'papre'; it must be one of 'paper', 'trust-region'.",
+    ),
+    "an unknown number of trials": (
+        small(tuning={"trials": "most"}),
+        "'trials' is 'most'; it must be a whole number or one of 'paper', 'all'.",
+    ),
+    "no trials": (small(tuning={"trials": 0}), "'trials' is 0; it must be at least 1."),
+    "all of the paper's space": (
+        small(tuning={"trials": "all"}),
+        "'trials' is 'all', which needs search = \"trust-region\"",
+    ),
+    "a grid for a sampler": (
+        small(tuning={"search": "trust-region", "grid": {"mars": [{"b_lower": 0.5}]}}),
+        "'grid' needs trials = \"all\"",
+    ),
+    "a grid of another label": (
+        small(tuning={**WALK, "grid": {"marz": []}}),
+        "Unknown label 'marz'. Closest: 'mars'. 'grid' is for the plan's algorithms.",
+    ),
+    "half a point": (
+        small(tuning={**WALK, "grid": {"mars": [{"b_lower": 0.5}]}}),
+        "a point of 'mars' has b_lower; it must have b_lower, b_upper.",
+    ),
+    "a point outside": (
+        small(tuning={**WALK, "grid": {"mars": [{"b_lower": 1.5, "b_upper": 2}]}}),
+        "`b_lower` is 1.5; it must be a finite number above 0 and below 1",
+    ),
+    "a point twice": (
+        small(tuning={**WALK, "grid": {"mars": 2 * [{"b_lower": 0.5, "b_upper": 2}]}}),
+        "appears twice in the plan.",
+    ),
+    "tuning on a final seed": (
+        small(tuning={"seeds": [1, 1000]}),
+        "The seed 1 is one of the plan's and one of tuning's",
+    ),
+    "what is searched as well": (
+        small(tuning={}, options={"num_epochs": 4}),
+        "The option 'num_epochs' is searched for 'mars' (tuning: search = \"paper\").",
+    ),
+    "a target that is searched": (
+        small(
+            tuning=WALK,
+            algorithms=[{"objective": "mars", "options": {"b_upper": 2.0}}],
+        ),
+        "The option 'b_upper' is searched for 'mars' (tuning: search = \"trust-region\").",
+    ),
+    "tuned twice": (small(tuning={}, tuned=True), "tuned = true and a [tuning] table"),
     "nothing to run": ({"name": "empty"}, "The plan needs 'algorithms'."),
     "a budget too small": (
         small(options={"steps": 3}),
@@ -360,9 +509,9 @@ def test_a_plan_that_does_not_fit(wrong):
 def test_plans_that_cannot_be_read(tmp_path):
     with pytest.raises(
         InputError,
-        match=r"Unknown plan 'tabel1'\. Closest: 'table1'\. Built-in plans: table1, ablation",
+        match=r"Unknown plan 'papers'\. Closest: 'paper'\. Built-in plans: paper, paper-ablation",
     ):
-        read_plan("tabel1")
+        read_plan("papers")
     with pytest.raises(InputError, match=r"There is no plan 'nowhere\.toml'\. Built-in plans"):
         read_plan("nowhere.toml")
     broken = Path(tmp_path / "broken.toml")

@@ -21,6 +21,7 @@ COMMANDS = {
     "train": "ratiosym.cli.train:Train",
     "tune": "ratiosym.cli.tune:Tune",
     "evaluate": "ratiosym.cli.evaluate:Evaluate",
+    "reproduce": "ratiosym.cli.reproduce:Reproduce",
     "study run": "ratiosym.cli.study:RunStudy",
     "study status": "ratiosym.cli.study:StudyStatus",
     "report": "ratiosym.cli.report:Report",

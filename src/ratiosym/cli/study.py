@@ -17,25 +17,30 @@ class RunStudy(Command):
     """Run a plan (algorithms x tasks x seeds), or whatever is missing of it.
 
     examples:
-      ratiosym study run smoke --out studies/smoke             a first try
       ratiosym study run first-results --out studies/first     an hour on two cores
+      ratiosym study run cpu --tuned tuning/cpu --out studies/cpu
       ratiosym study run mine.toml --out studies/mine          a plan of your own
       ratiosym study run --out studies/first                   resume
 
     On a cluster:
 
-      RAY_ADDRESS=host:6379 ratiosym study run table1 --executor ray --gpus 1
+      RAY_ADDRESS=host:6379 ratiosym study run paper --tuned DIR --executor ray --gpus 1
 
     Finished runs are never repeated. An interrupted run is resumed from its checkpoint. A failed
     run is reported and skipped; failure.txt in its directory holds the error. Built-in plans:
-    table1, ablation, cpu-table1, cpu-ablation, first-results, smoke.
-    docs/studies.md explains plans.
+    paper, paper-ablation, cpu, first-results, smoke. All but first-results tune their algorithms:
+    'ratiosym reproduce' does that as well. docs/studies.md explains plans.
     """
 
     plan: Annotated[str | None, Arg("PLAN", is_positional=True)] = None
     """A built-in plan or a .toml file. Not needed if the directory contains a study."""
     out: Annotated[Path | None, Arg("DIR")] = None
     """The study's directory: new, empty, or containing this study (default: studies/PLAN)."""
+    tuned: Annotated[Path | None, Arg("DIR")] = None
+    """Where to read tuned settings for every task and algorithm of the plan: the output of
+    'ratiosym tune --all' or of 'ratiosym reproduce'. They are copied into plan.json."""
+    shard: Annotated[str | None, Arg("I/N")] = None
+    """Run only part I of N of the runs (from 1/N to N/N), for job arrays."""
     executor: Literal["local", "ray"] = "local"
     """local: processes on this machine. ray: a Ray cluster, the one at RAY_ADDRESS or one started
     here (pip install 'ratiosym[cluster]')."""
@@ -55,7 +60,8 @@ class RunStudy(Command):
     def run(self) -> None:
         """Run the study and show its progress."""
         from ratiosym.cli.display import console
-        from ratiosym.cli.study_display import show_end, show_study_progress
+        from ratiosym.cli.study_display import resume_command, show_end, show_study_progress
+        from ratiosym.experiments.shards import Shard
         from ratiosym.experiments.study import run_study
         from ratiosym.learning.devices import start_jax
 
@@ -64,15 +70,18 @@ class RunStudy(Command):
         start_jax()
         if len(plan.seeds) == 1:
             console.print("One seed only: results will have no confidence intervals.")
+        shard = None if self.shard is None else Shard.parse(self.shard)
         with show_study_progress(out) as on_progress:
-            status = run_study(plan, out, make_executor, self.retry_failed, on_progress)
-        show_end(status, out)
+            status = run_study(plan, out, make_executor, self.retry_failed, on_progress, shard)
+        show_end(status, out, resume_command(out))
         if status.of("failed"):
             raise SystemExit(1)
 
     def find_plan(self) -> "tuple[Plan, Path]":
         """Return the plan and its directory."""
-        from ratiosym.experiments.plans import BUILT_IN, read_plan
+        from ratiosym.experiments.built_in import BUILT_IN
+        from ratiosym.experiments.plans import read_plan
+        from ratiosym.experiments.settings import read_tuned
         from ratiosym.experiments.study import read_study
 
         if self.plan is None and self.out is None:
@@ -84,6 +93,8 @@ class RunStudy(Command):
             plan = read_study(self.out)
         else:
             plan = read_plan(self.plan or "")
+        if self.tuned is not None:
+            plan = replace(plan, settings=read_tuned(self.tuned, plan.pairs()))
         if self.track:
             plan = replace(plan, track=self.track)
         return plan, self.out or Path("studies") / plan.name
@@ -101,6 +112,7 @@ class StudyStatus(Command):
 
     examples:
       ratiosym study status studies/first
+      ratiosym study status studies/cpu      searches and runs of 'ratiosym reproduce'
     """
 
     directory: Annotated[Path, Arg("DIR", is_positional=True)]
@@ -108,7 +120,12 @@ class StudyStatus(Command):
 
     def run(self) -> None:
         """Read the directory and print its status."""
-        from ratiosym.cli.study_display import show_status
-        from ratiosym.experiments.study import study_status
+        from ratiosym.cli.experiment_display import show_experiment_status
+        from ratiosym.cli.study_display import resume_command, show_status
+        from ratiosym.experiments.reproduce import experiment_status
 
-        show_status(study_status(self.directory), self.directory)
+        status = experiment_status(self.directory)
+        if status.searches:
+            show_experiment_status(status, self.directory)
+        else:
+            show_status(status.study, self.directory, resume_command(self.directory))

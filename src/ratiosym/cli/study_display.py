@@ -28,7 +28,7 @@ def show_study_progress(directory: Path) -> Iterator[Callable[[StudyStatus], Non
     live = (
         Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
     )
-    view = _StudyView(live)
+    view = StudyView(live)
     try:
         if live is None:
             yield view.show
@@ -36,12 +36,12 @@ def show_study_progress(directory: Path) -> Iterator[Callable[[StudyStatus], Non
             with live:
                 yield view.show
     except KeyboardInterrupt:
-        again = f"ratiosym study run --out {quote(str(directory))}"
-        console.print(f"Interrupted; all workers have ended. Resume with: {again}", soft_wrap=True)
+        line = f"Interrupted; all workers have ended. Resume with: {resume_command(directory)}"
+        console.print(line, soft_wrap=True)
         raise
 
 
-class _StudyView:
+class StudyView:
     """Display of a running study."""
 
     def __init__(self, live: Live | None) -> None:
@@ -50,6 +50,12 @@ class _StudyView:
 
     def show(self, status: StudyStatus) -> None:
         """Show the status of the study."""
+        self.tell(status)
+        if self.live is not None:
+            self.live.update(self.picture(status), refresh=True)
+
+    def tell(self, status: StudyStatus) -> None:
+        """Lines for runs that are over; on a terminal for failed ones alone."""
         over = {s.run.path: s for s in status.runs if s.state in ("done", "failed")}
         if self.told is None:
             self.told = set(over)
@@ -60,8 +66,6 @@ class _StudyView:
                 count = f"{len(over)} of {len(status.runs)}, {time_left(status)}"
                 console.print(f"{state.state:7} {describe(state)}  ({count})", soft_wrap=True)
         self.told |= set(over)
-        if self.live is not None:
-            self.live.update(self.picture(status), refresh=True)
 
     def picture(self, status: StudyStatus) -> Group:
         """Return the bar and one line per running run."""
@@ -108,7 +112,11 @@ def summary(status: StudyStatus) -> str:
 
 def time_left(status: StudyStatus) -> str:
     """Format the estimated time left."""
-    seconds = status.seconds_left()
+    return in_words(status.seconds_left())
+
+
+def in_words(seconds: float | None) -> str:
+    """Format a duration as a rough time left."""
     if seconds is None:
         return "time left unknown"
     if seconds == 0:
@@ -127,8 +135,13 @@ def time_left(status: StudyStatus) -> str:
     return f"about {words} left"
 
 
-def show_status(status: StudyStatus, directory: Path) -> None:
-    """Show the status of a study."""
+def resume_command(directory: Path) -> str:
+    """Return the command that resumes a study."""
+    return f"ratiosym study run --out {quote(str(directory))}"
+
+
+def show_status(status: StudyStatus, directory: Path, again: str | None) -> None:
+    """Show the status of a study. ``again`` is the command that resumes it, if it is stopped."""
     plan = status.plan
     console.print(f"{plan.name}: {plan.about}" if plan.about else plan.name, soft_wrap=True)
     labels = [a.label for a in plan.algorithms]
@@ -152,8 +165,7 @@ def show_status(status: StudyStatus, directory: Path) -> None:
         soft_wrap=True,
     )
     left = len(status.of("interrupted")) + len(status.of("missing"))
-    if left and not status.of("running"):
-        again = f"ratiosym study run --out {quote(str(directory))}"
+    if left and again is not None and not status.of("running"):
         console.print(f"Resume with: {again}", soft_wrap=True)
 
 
@@ -164,13 +176,12 @@ def show_failures(status: StudyStatus, directory: Path) -> None:
         console.print(line, soft_wrap=True)
 
 
-def show_end(status: StudyStatus, directory: Path) -> None:
-    """Show the outcome of a study."""
+def show_end(status: StudyStatus, directory: Path, again: str) -> None:
+    """Show the outcome of a study. ``again`` is the command that resumes it."""
     show_failures(status, directory)
     console.print(f"{summary(status)}. Directory: {directory}", soft_wrap=True)
     if status.of("failed"):
-        again = f"ratiosym study run --out {quote(str(directory))} --retry-failed"
-        console.print(f"Retry the failed runs with: {again}", soft_wrap=True)
+        console.print(f"Retry the failed runs with: {again} --retry-failed", soft_wrap=True)
 
 
 def show_report(analysis: Analysis, files: list[Path]) -> None:

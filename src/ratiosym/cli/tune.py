@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ratiosym.cli.arguments import MAX_SEED, Arg, Command, Option, options_of, to_flag
+from ratiosym.cli.arguments import MAX_SEED, Arg, Command, Option, options_of, read_int, to_flag
 from ratiosym.errors import InputError
 
 if TYPE_CHECKING:  # Optuna is slow to import
     from ratiosym.experiments.jobs import MakeExecutor
+    from ratiosym.experiments.plans import Tuning
     from ratiosym.experiments.tuning import Search
-    from ratiosym.learning.config import RunConfig
 
 SEARCH, TRIAL, WORKERS = "search", "runs of a trial", "workers"
 GROUPS = (SEARCH, TRIAL, WORKERS)
@@ -19,12 +19,13 @@ GROUPS = (SEARCH, TRIAL, WORKERS)
 
 @dataclass(frozen=True)
 class Tune(Command):
-    """Search for hyperparameters on a task as in the paper, or resume a search.
+    """Search for hyperparameters on a task: the paper's search space, or the trust region alone.
 
     examples:
       ratiosym tune mpe-spread-3ag --preset smoke --trials 6 --num-seeds 2
       ratiosym tune mpe-spread-3ag --objective mappo --out tuning/spread
       ratiosym train --config tuning/spread/best.json     train with the result
+      ratiosym tune mpe-spread-3ag --search trust-region --trials all     target ratios only
       ratiosym tune --all first-results --trials 10 --num-seeds 3
 
     For workers on several machines, run the same command on each (password in PGPASSWORD or
@@ -43,12 +44,20 @@ class Tune(Command):
     """The objective to maximise, as for 'ratiosym train'."""
     all: Annotated[str | None, Arg("PLAN", SEARCH)] = None
     """Instead of a task: tune every algorithm of a plan on each of its tasks, in DIR/TASK/LABEL,
-    with the plan's sizes and half its steps."""
-    num_trials: Annotated[int | None, Arg("N", SEARCH, flag="--trials")] = None
+    as specified in its [tuning] table (without one: the paper's search, half the steps). Then
+    'ratiosym study run PLAN --tuned DIR' runs the plan with the settings found."""
+    shard: Annotated[str | None, Arg("I/N", SEARCH)] = None
+    """With --all: run only part I of N of the searches (from 1/N to N/N), for job arrays."""
+    search: Annotated[Literal["paper", "trust-region"] | None, Arg(group=SEARCH)] = None
+    """paper: learning rates, entropy, value clip, minibatches, epochs and the objective's own
+    parameters (default). trust-region: its own parameters only; everything else is fixed."""
+    num_trials: Annotated[str | None, Arg("N|all", SEARCH, flag="--trials")] = None
     """The number of trials (default: the paper's, 40 for objectives with one parameter and 80 for
-    those with two). It can be raised when a search is resumed."""
-    num_seeds: Annotated[int, Arg(group=SEARCH)] = 5
-    """Seeds per trial (1000, 1001, ...), run one after another with a pruning check after each."""
+    those with two). It can be raised when a search is resumed. With --search trust-region, all
+    tries every combination without pruning."""
+    num_seeds: Annotated[int | None, Arg("N", SEARCH)] = None
+    """Seeds per trial (1000, 1001, ...), run one after another with a pruning check after each
+    (default: 5, or the plan's)."""
     out: Annotated[Path | None, Arg("DIR", SEARCH)] = None
     """The directory of the search: new, empty, or containing this search (default:
     tuning/TASK/OBJECTIVE)."""
@@ -80,11 +89,12 @@ class Tune(Command):
 
     @classmethod
     def options(cls, words: Sequence[str]) -> list[Option]:
-        """Return the command's own options and the sizes of a run."""
+        """Return the command's own options and the settings common to all objectives."""
         from ratiosym.cli.train import setting_options
-        from ratiosym.learning.config import RunShape
+        from ratiosym.learning.config import Hyperparameters, RunShape
 
-        names = {"steps", "num_evaluations", "hidden_size", *(f.name for f in fields(RunShape))}
+        parts = (*fields(RunShape), *fields(Hyperparameters))
+        names = {"steps", "num_evaluations", "hidden_size", *(f.name for f in parts)}
         sizes = [
             replace(option, arg=replace(option.arg, group=TRIAL))
             for option in setting_options(None)
@@ -130,35 +140,86 @@ class Tune(Command):
 
     def searches(self) -> "list[Search]":
         """Return the search that the options describe, or those of a plan."""
-        from ratiosym.envs.registry import task_directory, task_name
-        from ratiosym.experiments.presets import change, tuning_preset
-
         if self.all is not None:
             return self.planned_searches()
+        if self.shard is not None:
+            raise InputError("--shard is for the searches of a plan: --all PLAN.")
         if self.task is None:
             raise InputError(
                 "Name a task, as in 'ratiosym tune mpe-spread-3ag', or a plan with --all."
             )
         self.check_settings()
-        base = tuning_preset(self.preset, task_name(self.task), self.objective)
-        places = [task_directory(name) for name in (base.task, base.objective)]
-        out = self.out or Path("tuning", *places)
-        return [self.make_search(change(base, **self.settings), out, self.name)]
+        return [self.single_search(self.task)]
 
     def check_settings(self) -> None:
         """Reject settings that are searched."""
         from ratiosym.experiments.search_spaces import COMMON
 
         for name in self.settings:
-            if name in COMMON:
+            if name in COMMON and self.search != "trust-region":
                 choices = ", ".join(map(str, COMMON[name]))
-                raise InputError(f"{to_flag(name)} is searched ({choices}). Omit it.")
+                raise InputError(
+                    f"{to_flag(name)} is searched ({choices}). Omit it, or use --search "
+                    f"trust-region."
+                )
+
+    def tuning(self, base: "Tuning") -> "Tuning":
+        """Return ``base`` with the changes that the options ask for."""
+        from ratiosym.experiments.search_spaces import SEEDS
+
+        found = replace(base, sampler_seed=self.seed or base.sampler_seed)
+        if self.search is not None and self.search != base.search:
+            found = replace(found, search=self.search, trials="paper", grid={})
+        if self.num_trials is not None:
+            trials = self.read_trials(self.num_trials)
+            found = replace(found, trials=trials, grid=found.grid if trials == "all" else {})
+        if self.num_seeds is not None:
+            if self.num_seeds < 1:
+                raise InputError(f"`num_seeds` is {self.num_seeds}; it must be at least 1.")
+            found = replace(found, seeds=tuple(range(SEEDS[0], SEEDS[0] + self.num_seeds)))
+        if found.trials == "all" and found.search != "trust-region":
+            raise InputError("`num_trials` all needs --search trust-region.")
+        return found
+
+    def read_trials(self, word: str) -> "int | Literal['all']":
+        """Parse a number of trials, or 'all'."""
+        if word == "all":
+            return "all"
+        number = read_int(word)
+        if number is None:
+            raise InputError(f"`num_trials` is '{word}'; it must be a whole number or all.")
+        if number < 1:
+            raise InputError(f"`num_trials` is {number}; it must be at least 1.")
+        return number
+
+    def single_search(self, task: str) -> "Search":
+        """Return the search on one task."""
+        from ratiosym.envs.registry import task_directory, task_name
+        from ratiosym.experiments.plans import Algorithm, Tuning
+        from ratiosym.experiments.presets import change, tuning_preset
+        from ratiosym.experiments.tuning import Search
+
+        base = tuning_preset(self.preset, task_name(task), self.objective)
+        places = [task_directory(name) for name in (base.task, base.objective)]
+        tuning, algorithm = self.tuning(Tuning()), Algorithm("", base.objective)
+        return Search(
+            change(base, **self.settings),
+            tuning.num_trials(algorithm),
+            self.out or Path("tuning", *places),
+            tuning.seeds,
+            self.seed,
+            self.storage,
+            self.name,
+            self.track,
+            tuning.search,
+            tuning.points(algorithm),
+        )
 
     def planned_searches(self) -> "list[Search]":
         """Return the searches of a plan, task by task."""
-        from ratiosym.envs.registry import task_directory
-        from ratiosym.experiments.plans import read_plan
-        from ratiosym.experiments.presets import change
+        from ratiosym.experiments.plans import Tuning, read_plan
+        from ratiosym.experiments.shards import Shard
+        from ratiosym.experiments.tuning import planned_searches
 
         plan = read_plan(self.all or "")
         own = [n for n in ("task", "objective", "preset") if getattr(self, n) != getattr(Tune, n)]
@@ -169,28 +230,15 @@ class Tune(Command):
         if given:
             names = ", ".join("TASK" if name == "task" else to_flag(name) for name in given)
             raise InputError(
-                f"--all takes task, objective, preset and sizes from the plan. Omit {names}."
+                f"--all takes task, objective, preset and settings from the plan. Omit {names}."
             )
-        searches = []
-        for task in plan.tasks:
-            for algorithm in plan.algorithms:
-                config = change(plan.tuning_config(algorithm, task), **self.settings)
-                place = Path(task_directory(task)) / algorithm.label
-                out = (self.out or Path("tuning") / plan.name) / place
-                name = "/".join(filter(None, (self.name, *place.parts)))
-                searches.append(self.make_search(config, out, name))
-        return searches
-
-    def make_search(self, config: "RunConfig", out: Path, name: str) -> "Search":
-        """One search."""
-        from ratiosym.experiments.search_spaces import default_trials
-        from ratiosym.experiments.tuning import SEEDS, Search
-
-        if self.num_seeds < 1:
-            raise InputError(f"`num_seeds` is {self.num_seeds}; it must be at least 1.")
-        trials = default_trials(config.objective) if self.num_trials is None else self.num_trials
-        seeds = tuple(range(SEEDS[0], SEEDS[0] + self.num_seeds))
-        return Search(config, trials, out, seeds, self.seed, self.storage, name, self.track)
+        tuning = self.tuning(plan.tuning or Tuning())
+        tree = self.out or Path("tuning") / plan.name
+        searches = planned_searches(
+            plan, tuning, tree, self.name, self.settings, storage=self.storage, track=self.track
+        )
+        found = list(searches.values())
+        return found if self.shard is None else Shard.parse(self.shard).part(found)
 
     def make_executor(self) -> "MakeExecutor | None":
         """Return the factory of the executor; a single local worker runs in this process."""

@@ -20,7 +20,7 @@ def show_search_progress(search: Search) -> Iterator[Callable[[list[TrialRow]], 
     After an interruption, say how to resume.
     """
     bar = make_bar()
-    view = _SearchView(bar, f"{search.config.task} {search.config.objective}", len(search.seeds))
+    view = _SearchView(bar, search)
     try:
         with bar:
             yield view.show
@@ -35,10 +35,11 @@ def show_search_progress(search: Search) -> Iterator[Callable[[list[TrialRow]], 
 class _SearchView:
     """Display of a running search."""
 
-    def __init__(self, bar: Progress, title: str, num_seeds: int) -> None:
-        self.bar, self.title, self.num_seeds = bar, title, num_seeds
-        self.row = bar.add_task(title, total=None, state="starting")
-        self.told: set[int] | None = None  # trials already reported as over
+    def __init__(self, bar: Progress, search: Search) -> None:
+        self.bar, self.objective, self.num_seeds = bar, search.config.objective, len(search.seeds)
+        self.title = f"{search.config.task} {self.objective}"
+        self.row = bar.add_task(self.title, total=None, state="starting")
+        self.told: set[int] | None = None  # trials that were over when last shown
 
     def show(self, rows: list[TrialRow]) -> None:
         """Show the status of the trials."""
@@ -46,10 +47,12 @@ class _SearchView:
         if self.told is None:
             self.told = set(over)
             if over:
-                console.print(f"{self.title}  resuming: {summary(rows)}", soft_wrap=True)
+                words = summary(rows, self.objective)
+                console.print(f"{self.title}  resuming: {words}", soft_wrap=True)
         for number in sorted(over.keys() - self.told):
             if not console.is_terminal:
-                line = f"{self.title}  {describe(over[number])}  ({summary(rows)})"
+                count = summary(rows, self.objective)
+                line = f"{self.title}  {describe(over[number])}  ({count})"
                 console.print(line, soft_wrap=True)
         self.told |= set(over)
         running = [row for row in rows if row.state == "running"]
@@ -57,10 +60,10 @@ class _SearchView:
         seeds = ", ".join(
             f"{row.number} seed {min(len(row.seeds) + 1, self.num_seeds)}" for row in running
         )
-        words = (
-            [summary(rows), f"running: {seeds} of {self.num_seeds}"] if running else [summary(rows)]
-        )
-        self.bar.update(self.row, total=len(rows), completed=done, state="  ".join(words))
+        texts = [summary(rows, self.objective)]
+        if running:
+            texts.append(f"running: {seeds} of {self.num_seeds}")
+        self.bar.update(self.row, total=len(rows), completed=done, state="  ".join(texts))
 
 
 def describe(row: TrialRow) -> str:
@@ -69,8 +72,8 @@ def describe(row: TrialRow) -> str:
     return f"trial {row.number} {row.state}{value} after {len(row.seeds)} seeds"
 
 
-def summary(rows: list[TrialRow]) -> str:
-    """Summarise the progress and the best trial so far."""
+def summary(rows: list[TrialRow], objective: str) -> str:
+    """How far, and the best so far."""
     counts = {
         state: sum(row.state == state for row in rows)
         for state in ("complete", "pruned", "diverged")
@@ -78,7 +81,7 @@ def summary(rows: list[TrialRow]) -> str:
     others = ", ".join(
         f"{counts[state]} {state}" for state in ("pruned", "diverged") if counts[state]
     )
-    best = best_of(rows)
+    best = best_of(rows, objective)
     words = f"{sum(counts.values())} of {len(rows)} trials" + (f", {others}" if others else "")
     return words if best is None else f"{words}; best {best.value:.4g}, trial {best.number}"
 
@@ -87,7 +90,7 @@ def show_outcome(outcome: Outcome, pictures: list[Path]) -> None:
     """Show the best trial, the importance of hyperparameters, and the location of all files."""
     search, best = outcome.search, outcome.best
     title = f"{search.config.task} {search.config.objective}"
-    console.print(f"{title}: {summary(outcome.rows)}", soft_wrap=True)
+    console.print(f"{title}: {summary(outcome.rows, search.config.objective)}", soft_wrap=True)
     if best is None:
         console.print(
             "No trial was completed, so there is no best one. See trials.csv for the reasons, or "

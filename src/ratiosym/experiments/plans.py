@@ -1,5 +1,5 @@
-"""What a study is: algorithms x tasks x seeds at one budget. Plans are built in or read from a TOML
-file.
+"""What a study is: algorithms x tasks x seeds at one budget, and how the algorithms are tuned
+first. Plans are built in (``built_in.py``) or read from a TOML file.
 """
 
 import dataclasses
@@ -8,12 +8,20 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ratiosym.envs.registry import resolve_task, task_directory
-from ratiosym.envs.tasks import TASKS
 from ratiosym.errors import InputError
 from ratiosym.experiments.presets import PRESETS, change, configure, option_types, tuning_sizes
+from ratiosym.experiments.search_spaces import (
+    SEEDS,
+    Point,
+    SearchKind,
+    default_trials,
+    search_space,
+    whole_grid,
+)
+from ratiosym.experiments.settings import Options, Settings, Wanted
 from ratiosym.learning.config import RunConfig
 from ratiosym.objectives import get_objective
 from ratiosym.plain import read_record, read_value, shorten, unknown_name
@@ -21,7 +29,6 @@ from ratiosym.references import canonical_reference
 from ratiosym.runs.trackers import load_trackers
 
 OWN = ("task", "objective", "seed")  # what the plan itself says of a run
-Options = dict[str, Any]  # fields of RunConfig and its parts, flat, and the objective's parameters
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
 
@@ -33,6 +40,59 @@ class Algorithm:
     label: str
     objective: str
     options: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How the algorithms of a plan are tuned, on each task by itself: the table ``[tuning]``."""
+
+    search: SearchKind = "paper"
+    """paper: Table 2 and the objective's own parameters. trust-region: its own parameters alone."""
+    trials: int | Literal["paper", "all"] = "paper"
+    """A number, paper (40 for objectives with one parameter, 80 for those with two), or all: every
+    point of the grid, none pruned. all needs search = "trust-region"."""
+    seeds: tuple[int, ...] = SEEDS
+    """Of every trial."""
+    steps: int | None = None
+    """Of one seed; by default half of a final run's."""
+    sampler_seed: int = 0
+    """Of Optuna's sampler."""
+    grid: dict[str, tuple[Point, ...]] = field(default_factory=dict)
+    """With trials = "all": the points for an algorithm's label; by default all combinations."""
+
+    def points(self, algorithm: Algorithm) -> tuple[Point, ...]:
+        """The points to walk; none where a sampler chooses."""
+        if self.trials != "all":
+            return ()
+        return self.grid.get(algorithm.label) or whole_grid(algorithm.objective)
+
+    def num_trials(self, algorithm: Algorithm) -> int:
+        """Trials of one algorithm on one task."""
+        if isinstance(self.trials, int):
+            return self.trials
+        return len(self.points(algorithm)) or default_trials(algorithm.objective)
+
+    def validate(self, algorithms: Iterable[Algorithm]) -> None:
+        """Raise InputError where the table does not fit the algorithms."""
+        if isinstance(self.trials, int) and self.trials < 1:
+            raise InputError(f"tuning: 'trials' is {self.trials}; it must be at least 1.")
+        if self.trials == "all" and self.search != "trust-region":
+            raise InputError(
+                "tuning: 'trials' is 'all', which needs search = \"trust-region\": the paper's "
+                "space has tens of thousands of points."
+            )
+        if self.grid and self.trials != "all":
+            raise InputError("tuning: 'grid' needs trials = \"all\", which walks it.")
+        if not self.seeds:
+            raise InputError("tuning: 'seeds' is empty; it needs at least one entry.")
+        check_distinct("tuning seed", self.seeds)
+        by_label = {algorithm.label: algorithm for algorithm in algorithms}
+        for label, points in self.grid.items():
+            if label not in by_label:
+                raise unknown_name(
+                    "label", label, by_label, " 'grid' is for the plan's algorithms."
+                )
+            check_points(points, by_label[label])
 
 
 @dataclass(frozen=True)
@@ -59,7 +119,9 @@ class PlannedRun:
 class Plan:
     """Every algorithm on every task with every seed.
 
-    Options of an algorithm take precedence over those of a task, and those over the plan's.
+    Options of an algorithm take precedence over those of a task, and those over the plan's. A plan
+    with a ``tuning`` table is run with what its searches have found (``settings``), which takes
+    precedence over all of them.
     """
 
     name: str
@@ -74,7 +136,8 @@ class Plan:
     # equal settings, so that no algorithm alone is tuned in a comparison (Decision 56).
     tuned: bool = False
     track: tuple[str, ...] = ()  # trackers (``runs.trackers``)
-    tuning_steps: int | None = None  # of one seed of a trial; by default half of a run's
+    tuning: Tuning | None = None
+    settings: Settings = field(default_factory=dict)  # found by searches: task, label, options
 
     def runs(self) -> list[PlannedRun]:
         """All runs, seed by seed: a study that is stopped has every algorithm on every task for its
@@ -93,6 +156,7 @@ class Plan:
             **self.options,
             **self.task_options.get(task, {}),
             **algorithm.options,
+            **self.settings.get(task, {}).get(algorithm.label, {}),
             "objective": algorithm.objective,
             "seed": seed,
         }
@@ -100,9 +164,26 @@ class Plan:
 
     def tuning_config(self, algorithm: Algorithm, task: str) -> RunConfig:
         """The configuration of one seed of a trial, when the plan's algorithms are tuned."""
-        final = self.config(algorithm, task, seed=0)
-        sizes = tuning_sizes(self.preset, final)
-        return change(final, steps=self.tuning_steps or final.steps // 2, **sizes)
+        final = dataclasses.replace(self, settings={}).config(algorithm, task, seed=0)
+        if self.tuning is None:  # 'ratiosym tune --all' with a plan that says nothing of tuning
+            return change(final, steps=final.steps // 2, **tuning_sizes(self.preset, final))
+        return change(final, steps=self.tuning.steps or final.steps // 2)
+
+    def pairs(self) -> list[Wanted]:
+        """Every task with every algorithm: what is tuned, and whose settings are kept."""
+        return [Wanted(t, a.label, a.objective) for t in self.tasks for a in self.algorithms]
+
+    def check_settings(self, pairs: Iterable[Wanted] | None = None) -> None:
+        """Raise InputError where a plan that tunes its algorithms has no settings for some."""
+        if self.tuning is None:
+            return
+        for want in self.pairs() if pairs is None else pairs:
+            if want.label not in self.settings.get(want.task, {}):
+                raise InputError(
+                    f"The plan '{self.name}' tunes its algorithms, and there are no settings for "
+                    f"'{want.label}' on '{want.task}'. 'ratiosym reproduce' searches them first; "
+                    f"with searches of your own, give `tuned` their directory."
+                )
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
@@ -116,6 +197,8 @@ class Plan:
         """
         if isinstance(data, Mapping) and isinstance(data.get("algorithms"), list | tuple):
             data = {**data, "algorithms": [complete_algorithm(a) for a in data["algorithms"]]}
+        if isinstance(data, Mapping) and data.get("tuning_steps", "") is None:
+            data = {n: v for n, v in data.items() if n != "tuning_steps"}  # in older records
         plan = make_portable(read_record(cls, data, "The plan"))
         plan.validate()
         return plan
@@ -137,9 +220,41 @@ class Plan:
                 )
         for task in self.tasks:
             resolve_task(task)
+        if self.tuning is not None:
+            self.check_tuning(self.tuning)
+        for task, by_label in self.settings.items():
+            for label in by_label:
+                if (task, label) not in [want[:2] for want in self.pairs()]:
+                    raise InputError(
+                        f"'settings' are for '{label}' on '{task}', which is not in the plan."
+                    )
         for algorithm in self.algorithms:
             self.check_algorithm(algorithm)
         load_trackers(self.track)
+
+    def check_tuning(self, tuning: Tuning) -> None:
+        """What is searched is not given as well, and tuning seeds are not those of final runs."""
+        tuning.validate(self.algorithms)
+        if self.tuned:
+            raise InputError(
+                "The plan has tuned = true and a [tuning] table; its settings come from one of "
+                "them. Remove the other."
+            )
+        both = set(tuning.seeds) & set(self.seeds)
+        if both:
+            raise InputError(
+                f"The seed {min(both)} is one of the plan's and one of tuning's: final runs need "
+                f"seeds that nothing was tuned on. Choose others, such as {SEEDS[0]}."
+            )
+        for algorithm in self.algorithms:
+            searched = search_space(algorithm.objective, tuning.search)
+            for options in (self.options, algorithm.options, *self.task_options.values()):
+                for name in options:
+                    if name in searched:
+                        raise InputError(
+                            f"The option '{name}' is searched for '{algorithm.label}' (tuning: "
+                            f'search = "{tuning.search}"). Remove it from the options.'
+                        )
 
     def check_algorithm(self, algorithm: Algorithm) -> None:
         """Its label names a directory, and its runs are possible."""
@@ -212,6 +327,19 @@ def check_distinct(what: str, values: Iterable[Any]) -> None:
         seen.append(value)
 
 
+def check_points(points: Iterable[Point], algorithm: Algorithm) -> None:
+    """Points of a grid have the objective's own parameters, all of them, and are different."""
+    objective = get_objective(algorithm.objective)
+    check_distinct(f"point of '{algorithm.label}'", points)
+    for point in points:
+        if point.keys() != objective.defaults.keys():
+            raise InputError(
+                f"tuning: a point of '{algorithm.label}' has {', '.join(point) or 'nothing'}; it "
+                f"must have {', '.join(objective.defaults)}."
+            )
+        objective.resolve(point)
+
+
 def check_options(options: Options, algorithm: Algorithm) -> None:
     """Options are those of the algorithm's objective, and have values of their type."""
     types = option_types(algorithm.objective)
@@ -225,6 +353,8 @@ def check_options(options: Options, algorithm: Algorithm) -> None:
 
 def read_plan(path_or_name: str | Path) -> Plan:
     """A built-in plan by its name, or one from a TOML file (docs/studies.md)."""
+    from ratiosym.experiments.built_in import BUILT_IN  # made of plans itself
+
     if str(path_or_name) in BUILT_IN:
         return BUILT_IN[str(path_or_name)]
     path, names = (
@@ -245,78 +375,3 @@ def read_plan(path_or_name: str | Path) -> Plan:
         return Plan.from_dict(data)
     except InputError as error:
         raise InputError(f"'{path}': {error}") from None
-
-
-# ---------------------------------------------------------------------------------- built-in plans
-
-
-def _algorithms(*objectives: str) -> tuple[Algorithm, ...]:
-    return tuple(Algorithm(name, name) for name in objectives)
-
-
-_MAIN = _algorithms("mars", "mappo", "maspo")  # Table 1
-_VARIANTS = _algorithms(
-    "mars", "mappo-asymmetric", "maspo-asymmetric", "mars-multiplicative", "mars-additive"
-)
-_ABLATION_TASKS = ("aerojax-8v8", "jaxnav-11x11x4a")  # Figure 3
-
-BUILT_IN: dict[str, Plan] = {
-    plan.name: plan
-    for plan in (
-        Plan(
-            "table1",
-            _MAIN,
-            tuple(TASKS),
-            tuple(range(10)),
-            "The paper's Table 1: three algorithms on 47 tasks, 10 seeds, 80 million steps "
-            "(AeroJAX, JaxNav 240).",
-            "paper",
-        ),
-        Plan(
-            "ablation",
-            _VARIANTS,
-            _ABLATION_TASKS,
-            tuple(range(10)),
-            "The paper's Figure 3: five variants on two tasks, 10 seeds, a billion steps.",
-            "paper",
-            {"steps": 1_000_000_000},
-            tuning_steps=120_000_000,  # as in Table 1: final runs are longer, searches are not
-        ),
-        Plan(
-            "cpu-table1",
-            _MAIN,
-            tuple(TASKS),
-            tuple(range(3)),
-            "Table 1 at a budget for two cores: 47 tasks, 3 seeds, 400 thousand steps.",
-            "cpu",
-            {"steps": 400_000},
-        ),
-        Plan(
-            "cpu-ablation",
-            _VARIANTS,
-            _ABLATION_TASKS,
-            tuple(range(3)),
-            "Figure 3 at a budget for two cores: 3 seeds, a million steps.",
-            "cpu",
-            {"steps": 1_000_000},
-        ),
-        Plan(
-            "first-results",
-            _MAIN,
-            ("connector-5x5x3a", "mpe-spread-3ag"),
-            tuple(range(5)),
-            "Three algorithms on two small tasks, 5 seeds, 500 thousand steps: less than an hour "
-            "on two cores.",
-            "cpu",
-            {"steps": 500_000, "actor_learning_rate": 5e-4, "critic_learning_rate": 5e-4},
-        ),
-        Plan(
-            "smoke",
-            _algorithms("mars", "mappo"),
-            ("connector-5x5x3a", "mpe-spread-3ag"),
-            (0, 1),
-            "Two algorithms on two tasks, 2 seeds, seconds each: to see that everything works.",
-            "smoke",
-        ),
-    )
-}

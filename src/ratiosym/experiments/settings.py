@@ -1,6 +1,23 @@
-"""Settings found by ``ratiosym tune`` and shipped with the package, by task and objective
-(docs/tuning.md).
+"""Settings found by searches: those of a study, and those that ship with the package.
 
+A study whose plan tunes its algorithms (``ratiosym reproduce``) freezes what its searches found in
+``DIR/settings.json``, by task and algorithm label. The file is written once, when all searches have
+ended, and never changed; ``plan.json`` gets the options of every entry (``Plan.settings``):
+
+    {"settings": {TASK: {LABEL: {
+        "objective": "mars",
+        "options": {"b_upper": 2.0, "b_lower": 0.5},   what was searched; the rest is the plan's
+        "value": 1.62,                                 mean over the tuning seeds
+        "seeds": {"1000": 1.58, "1001": 1.66},         the value of each
+        "steps": 500000,                               of one seed
+        "trial": 3,                                    the number of the best trial
+        "trials": {"complete": 6, "pruned": 0, "diverged": 0},
+        "search": "tuning/TASK/LABEL"                  the search, seen from DIR
+     }}}, "versions": ..., "commit": ..., ...}
+
+The search's directory has every trial (``trials.csv``) and what was searched (``search.json``).
+
+Settings that ship with the package are by task and objective (docs/tuning.md). The package's
 ``settings.json`` holds them with the search they came from. ``python -m
 ratiosym.experiments.settings BEST.json ...`` adds the outcome of searches to it.
 """
@@ -10,13 +27,143 @@ import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from ratiosym.envs.registry import task_directory
 from ratiosym.errors import InputError
-from ratiosym.runs import files
+from ratiosym.runs import files, provenance
 
 SHIPPED = Path(__file__).with_name("settings.json")
 ORIGIN = ("value", "trial", "trials", "steps", "seeds", "commit", "versions", "processor")
+FROZEN = "settings.json"  # in the directory of a study
+Options = dict[str, Any]
+Settings = dict[str, dict[str, Options]]  # task, label, options
+
+
+class Wanted(NamedTuple):
+    """Whose settings are looked for."""
+
+    task: str
+    label: str
+    objective: str
+
+    @property
+    def place(self) -> Path:
+        """Where a tree of searches has it."""
+        return Path(task_directory(self.task)) / self.label
+
+
+# ----------------------------------------------------------------------------- settings of a study
+
+
+def find_entries(tree: Path, wanted: Iterable[Wanted], seen_from: Path) -> dict[Wanted, Any]:
+    """What the finished searches of a tree (TREE/TASK/LABEL/) have found; those that have not
+    ended are left out. Entries are as in ``settings.json``.
+    """
+    found = {}
+    for want in wanted:
+        path = tree / want.place / "best.json"
+        if path.exists():
+            search = path.parent.absolute().relative_to(seen_from.absolute())
+            found[want] = make_entry(files.read_json(path), want, path, str(search))
+    return found
+
+
+def make_entry(best: dict[str, Any], want: Wanted, path: Path, search: str) -> dict[str, Any]:
+    """The outcome of a search (``best.json``) as an entry of ``settings.json``."""
+    try:
+        config = best["config"]
+        names = ("value", "seeds", "steps", "trial", "trials")
+        entry = {
+            "objective": config["objective"],
+            "options": best["params"],
+            **{name: best[name] for name in names},
+            "search": search,
+        }
+        its_task = config["task"]
+    except (KeyError, TypeError):
+        raise InputError(
+            f"'{path}' is not the outcome of a search, which 'ratiosym tune' writes as best.json."
+        ) from None
+    if (its_task, entry["objective"]) != (want.task, want.objective):
+        raise InputError(
+            f"'{path}' is of {entry['objective']} on '{its_task}', but the plan's '{want.label}' "
+            f"is {want.objective} on '{want.task}'."
+        )
+    return entry
+
+
+def freeze(directory: Path, entries: dict[Wanted, Any]) -> None:
+    """Write ``settings.json`` of a study, unless it is there."""
+    path = directory / FROZEN
+    if path.exists():
+        return
+    table: dict[str, dict[str, Any]] = {}
+    for want, entry in entries.items():
+        table.setdefault(want.task, {})[want.label] = entry
+    files.write_json(path, {"settings": table, **provenance.provenance()})
+
+
+def read_frozen(directory: Path) -> dict[str, dict[str, Any]] | None:
+    """The entries of a study's ``settings.json``; None if its searches have not ended."""
+    path = directory / FROZEN
+    if not path.exists():
+        return None
+    table = files.read_json(path).get("settings")
+    if not isinstance(table, dict):
+        raise InputError(f"'{path}' has no settings in it. Restore the right one.")
+    return table
+
+
+def read_tuned(directory: Path, wanted: Iterable[Wanted]) -> Settings:
+    """The settings of these tasks and algorithms from a directory: one of ``ratiosym reproduce``,
+    or the tree that ``ratiosym tune --all`` writes. InputError names what is missing.
+    """
+    wanted = list(wanted)
+    if not directory.is_dir():
+        raise InputError(f"`tuned` is '{directory}', which is not a directory.")
+    frozen = read_frozen(directory)
+    if frozen is None:
+        is_study = (directory / "plan.json").exists()
+        tree = directory / "tuning" if is_study else directory
+        entries = find_entries(tree, wanted, directory)
+    else:
+        entries = {
+            want: entry
+            for want in wanted
+            if (entry := frozen.get(want.task, {}).get(want.label)) is not None
+        }
+    for want, entry in entries.items():
+        if entry["objective"] != want.objective:
+            raise InputError(
+                f"'{directory}' has settings of {entry['objective']} for '{want.label}' on "
+                f"'{want.task}', but the plan's '{want.label}' is {want.objective}."
+            )
+    check_complete(entries, wanted, directory)
+    return to_settings(entries)
+
+
+def check_complete(entries: dict[Wanted, Any], wanted: list[Wanted], directory: Path) -> None:
+    """Raise InputError for what has no entry."""
+    missing = [want for want in wanted if want not in entries]
+    if missing:
+        first = missing[0]
+        others = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        raise InputError(
+            f"'{directory}' has no settings for '{first.label}' on '{first.task}'{others}: there "
+            f"is no finished search of it."
+        )
+
+
+def to_settings(entries: dict[Wanted, Any]) -> Settings:
+    """The options alone, as plans have them."""
+    found: Settings = {}
+    for want, entry in entries.items():
+        found.setdefault(want.task, {})[want.label] = dict(entry["options"])
+    return found
+
+
+# -------------------------------------------------------------------- settings that ship with us
 
 
 @cache

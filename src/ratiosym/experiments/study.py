@@ -1,6 +1,8 @@
 """Algorithms x tasks x seeds: which runs are done, which are missing, and running the rest.
 
     STUDY/plan.json                    what is to be run, and where it was started
+    STUDY/tuning/TASK/LABEL/           the search of an algorithm on a task, if the plan tunes them
+    STUDY/settings.json                what the searches found, once all have ended
     STUDY/runs/TASK/LABEL/seed-S/      one run each, as 'ratiosym train' writes it; failure.txt if
                                        it failed
     STUDY/work/                        locks, progress notes and logs of workers
@@ -10,13 +12,14 @@ study that was interrupted at any moment is resumed from them.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from ratiosym.errors import InputError
+from ratiosym.experiments import settings
 from ratiosym.experiments.jobs import (
     LocalProcesses,
     MakeExecutor,
@@ -28,9 +31,12 @@ from ratiosym.experiments.jobs import (
 from ratiosym.experiments.plans import Plan, PlannedRun
 from ratiosym.experiments.portable import check_portable
 from ratiosym.experiments.run_job import RunJob
+from ratiosym.experiments.shards import Shard
 from ratiosym.learning.devices import num_cores
 from ratiosym.runs import files, provenance
 from ratiosym.runs.directory import read_config, read_failure
+
+TUNING = "tuning"  # where a study has its searches
 
 State = Literal["done", "running", "failed", "interrupted", "missing"]
 STATES: tuple[State, ...] = ("done", "running", "failed", "interrupted", "missing")
@@ -133,8 +139,10 @@ def begin_study(plan: Plan, directory: Path) -> None:
         ) from None
 
 
-def read_study(directory: Path) -> Plan:
-    """The plan of a study on disk."""
+def read_study(directory: Path, command: str = "study run") -> Plan:
+    """The plan of a study on disk, with the settings that its searches have found so far;
+    ``command`` starts one.
+    """
     path = directory / "plan.json"
     if not path.exists():
         what = (
@@ -143,7 +151,7 @@ def read_study(directory: Path) -> Plan:
             else "does not exist"
         )
         raise InputError(
-            f"'{directory}' {what}. Start one with: ratiosym study run PLAN --out '{directory}'"
+            f"'{directory}' {what}. Start one with: ratiosym {command} PLAN --out '{directory}'"
         )
     data = files.read_json(path)
     if not isinstance(data.get("plan"), dict):
@@ -152,18 +160,54 @@ def read_study(directory: Path) -> Plan:
             f"directory."
         )
     try:
-        return Plan.from_dict(data["plan"])
+        plan = Plan.from_dict(data["plan"])
     except InputError as error:
         raise InputError(f"'{path}' does not fit this version of ratiosym: {error}") from None
+    if plan.tuning is None or plan.settings:
+        return plan
+    # Before all searches have ended, what is known so far.
+    found = settings.find_entries(directory / TUNING, plan.pairs(), directory)
+    return dataclasses.replace(plan, settings=settings.to_settings(found))
+
+
+def freeze_settings(plan: Plan, directory: Path) -> bool:
+    """Keep what the searches of a study have found, in ``settings.json`` and ``plan.json``, if all
+    of them have ended; whether they have.
+
+    Both files are written once. A process that dies between them leaves the second to the next.
+    """
+    if plan.tuning is None:
+        return True
+    found = settings.find_entries(directory / TUNING, plan.pairs(), directory)
+    if len(found) < len(plan.pairs()):
+        return False
+    settings.freeze(directory, found)
+    details = files.read_json(directory / "plan.json")
+    if not details["plan"].get("settings"):
+        frozen = settings.read_tuned(directory, plan.pairs())
+        details["plan"]["settings"] = frozen
+        files.write_json(directory / "plan.json", details)
+    return True
 
 
 def check_same_plan(plan: Plan, found: Plan, directory: Path) -> None:
-    """A directory holds one study. Its name, description and trackers may change, its runs may
-    not.
+    """A directory holds one study. Its name, description and trackers may change, its runs and
+    searches may not. Settings may be left out where the directory has them.
     """
-    if {run.path: run for run in plan.runs()} == {run.path: run for run in found.runs()}:
+    if any(
+        found.settings.get(task, {}).get(label) != options
+        for task, by_label in plan.settings.items()
+        for label, options in by_label.items()
+    ):
+        raise InputError(
+            f"'{directory}' holds this study with other settings. Resume that one: ratiosym study "
+            f"run --out '{directory}'. Or choose another `out`; nothing was changed."
+        )
+    bare, there = (dataclasses.replace(p, settings={}) for p in (plan, found))
+    is_same = {run.path: run for run in bare.runs()} == {run.path: run for run in there.runs()}
+    if is_same and plan.tuning == found.tuning:
         return
-    names = [f.name for f in dataclasses.fields(Plan) if f.name not in ("name", "about", "track")]
+    names = [f.name for f in dataclasses.fields(Plan) if f.name not in _MAY_DIFFER]
     different = [name for name in names if getattr(plan, name) != getattr(found, name)]
     described = "; ".join(
         f"{n} {brief(getattr(found, n))} there, {brief(getattr(plan, n))} here" for n in different
@@ -175,6 +219,9 @@ def check_same_plan(plan: Plan, found: Plan, directory: Path) -> None:
     )
 
 
+_MAY_DIFFER = ("name", "about", "track", "settings")
+
+
 def brief(value: object) -> str:
     """A part of a plan in a few words."""
     if not isinstance(value, tuple):
@@ -183,9 +230,9 @@ def brief(value: object) -> str:
     return ", ".join(names if len(names) <= 12 else [*names[:3], f"... ({len(names)})"])
 
 
-def check_runs(plan: Plan, directory: Path) -> None:
+def check_runs(runs: Iterable[PlannedRun], directory: Path) -> None:
     """Runs that are on disk already are those of the plan."""
-    for run in plan.runs():
+    for run in runs:
         place = directory / run.path
         if (place / "config.json").exists() and read_config(place) != run.config:
             raise InputError(
@@ -238,19 +285,38 @@ def run_study(
     executor: MakeExecutor = LocalProcesses,
     retry_failed: bool = False,
     on_progress: Callable[[StudyStatus], None] = lambda _: None,
+    shard: Shard | None = None,
 ) -> StudyStatus:
     """Run whatever is missing of a study. Failed runs are left as they are, unless
     ``retry_failed``.
 
     ``executor`` is called for somewhere to compute, once everything has been checked. Several
-    ``run_study`` at once share the work; each returns when everything is over.
+    ``run_study`` at once share the work; each returns when everything is over. One with a
+    ``shard`` takes its part of the runs alone, and returns when that is over.
     """
     directory = Path(directory).absolute()
     plan.validate()
     check_directory(plan, directory)
-    check_runs(plan, directory)
-    origin = {"preset": plan.preset, "tuned": plan.tuned}
-    jobs = [RunJob(directory, run, plan.track, origin) for run in plan.runs()]
+    if not plan.settings and (directory / "plan.json").exists():
+        plan = dataclasses.replace(plan, settings=read_study(directory).settings)
+    plan.check_settings()
+    runs = plan.runs()
+    part = runs if shard is None else shard.part(runs)
+    return run_part(plan, part, directory, executor, retry_failed, on_progress)
+
+
+def run_part(
+    plan: Plan,
+    runs: Sequence[PlannedRun],
+    directory: Path,
+    executor: MakeExecutor,
+    retry_failed: bool,
+    on_progress: Callable[[StudyStatus], None],
+) -> StudyStatus:
+    """Run whatever is missing of some runs of a study."""
+    check_runs(runs, directory)
+    origin = {"preset": plan.preset, "tuned": plan.tuned or bool(plan.settings)}
+    jobs = [RunJob(directory, run, plan.track, origin) for run in runs]
     for job in jobs:
         check_portable(job.planned.config)
     with closing(executor()) as workers:

@@ -72,8 +72,13 @@ def claim(job: Job, patience: float = 1.0) -> Iterator[bool]:
 
 def is_claimed(job: Job) -> bool:
     """Whether a process is working on a job."""
+    return is_locked(job_file(job, ".lock"))
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock of a job."""
     try:
-        with open(job_file(job, ".lock")) as file:  # closing it releases a lock that we got
+        with open(path) as file:  # closing it releases a lock that we got
             return not _try_lock(file.fileno(), fcntl.LOCK_SH)
     except FileNotFoundError:
         return False

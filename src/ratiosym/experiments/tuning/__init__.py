@@ -1,11 +1,11 @@
 """Searching for hyperparameters: Optuna's TPE, seeds one after another with pruning checks between
-them.
+them; or every point of a grid, none of them pruned.
 
 search.json             what is searched, and with which settings
 journal.log             the Optuna study, unless a database holds it
 trials/0007/seed-1000/  one seed of a trial: config.json, evaluations.csv, and summary.json when it
                         has finished
-work/                   locks and logs of worker processes
+work/                   locks and logs of worker processes, and how far the search is
 trials.csv              the outcome: every trial,
 best.json               the settings of the best one (``ratiosym train --config`` takes them),
 importance.json         and how much each hyperparameter mattered
@@ -16,8 +16,22 @@ finished seeds. So there are never more or fewer than N trials, however many wor
 (Decision 67).
 """
 
+from ratiosym.experiments.search_spaces import SEEDS
 from ratiosym.experiments.tuning.outcome import Outcome
-from ratiosym.experiments.tuning.run import tune
-from ratiosym.experiments.tuning.search import SEEDS, Search, TrialRow, best_of
+from ratiosym.experiments.tuning.planned import planned_searches
+from ratiosym.experiments.tuning.run import tune, tune_all
+from ratiosym.experiments.tuning.search import Search, TrialRow, best_of
+from ratiosym.experiments.tuning.status import SearchStatus, search_status
 
-__all__ = ["SEEDS", "Outcome", "Search", "TrialRow", "best_of", "tune"]
+__all__ = [
+    "SEEDS",
+    "Outcome",
+    "Search",
+    "SearchStatus",
+    "TrialRow",
+    "best_of",
+    "planned_searches",
+    "search_status",
+    "tune",
+    "tune_all",
+]

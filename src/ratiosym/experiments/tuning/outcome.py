@@ -23,17 +23,25 @@ class Outcome:
     @property
     def best(self) -> TrialRow | None:
         """The best complete trial."""
-        return best_of(self.rows)
+        return best_of(self.rows, self.search.config.objective)
 
 
 def write_outcome(outcome: Outcome, origin: dict[str, Any]) -> None:
-    """``trials.csv``, ``importance.json`` and, if a trial was completed, ``best.json``."""
-    search, rows, best = outcome.search, outcome.rows, outcome.best
-    write_trials(search, rows)
+    """``trials.csv``, if a trial was completed ``best.json``, and ``importance.json``: with it the
+    search has ended.
+    """
+    search = outcome.search
+    write_trials(search, outcome.rows)
+    write_best(outcome, origin)
     measures = {"main_effects": outcome.importance, "ped_anova": outcome.ped_anova}
     files.write_json(
         search.out / "importance.json", {**measures, "ped_anova_target_quantile": TARGET_QUANTILE}
     )
+
+
+def write_best(outcome: Outcome, origin: dict[str, Any]) -> None:
+    """The best trial as a complete configuration, if there is one."""
+    search, rows, best = outcome.search, outcome.rows, outcome.best
     if best is None:
         return
     config = search.trial_config(best.params, seed=0)

@@ -1,5 +1,6 @@
 """A search from start to end."""
 
+from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from typing import Any
 
@@ -7,19 +8,21 @@ import optuna
 
 from ratiosym.envs.registry import make
 from ratiosym.errors import InputError
-from ratiosym.experiments.jobs import MakeExecutor
+from ratiosym.experiments.jobs import MakeExecutor, run_jobs
 from ratiosym.experiments.portable import check_portable
 from ratiosym.experiments.tuning.importance import main_effects, ped_anova
 from ratiosym.experiments.tuning.outcome import Outcome, write_outcome
 from ratiosym.experiments.tuning.search import Search
 from ratiosym.experiments.tuning.seeds import TrainSeed, train_seed
+from ratiosym.experiments.tuning.status import has_ended, read_notes
 from ratiosym.experiments.tuning.storage import PostgresDatabase, database_errors
 from ratiosym.experiments.tuning.trials import TrialQueue, describe_differences
 from ratiosym.experiments.tuning.workers import (
     OnProgress,
+    check_finished,
     ignore_progress,
     run_trials,
-    run_workers,
+    worker_jobs,
 )
 from ratiosym.learning.train import make_learner
 from ratiosym.runs import files, provenance
@@ -37,28 +40,91 @@ def tune(
     ``executor`` is called for somewhere to run workers, once everything has been checked; without
     one this process runs all trials.
     """
+    check_search(search, is_shared=executor is not None)
+    with closing(executor()) if executor else nullcontext() as workers:
+        queue = begin_search(search)
+        if workers is None:
+            run_trials(search, train, on_progress)
+        else:
+            jobs = worker_jobs([search], workers.capacity(), train)
+            given_up = run_jobs(jobs, workers, lambda: on_progress(queue.rows()))
+            on_progress(queue.rows())
+            check_finished(queue, given_up)
+    return end_search(search)
+
+
+def tune_all(
+    searches: Sequence[Search],
+    executor: MakeExecutor,
+    on_poll: Callable[[], None] = lambda: None,
+    train: TrainSeed = train_seed,
+) -> None:
+    """Run searches side by side, or resume them, and write the outcome of each as soon as it has
+    finished.
+    """
+    left = [search for search in searches if not has_ended(search)]
+    for search in left:
+        check_search(search, is_shared=True)
+    if not left:
+        return
+    with closing(executor()) as workers:
+        queues = [begin_search(search) for search in left]
+
+        def end_finished() -> None:
+            for search in left:
+                if not has_ended(search) and read_notes(search.out).get("trials") == (
+                    search.num_trials
+                ):
+                    end_search(search)
+            on_poll()
+
+        jobs = worker_jobs(left, workers.capacity(), train)
+        given_up = run_jobs(jobs, workers, end_finished)
+        for queue in queues:
+            if not has_ended(queue.search):
+                check_finished(queue, given_up)
+                end_search(queue.search)
+        on_poll()
+
+
+def check_search(search: Search, is_shared: bool) -> None:
+    """Raise InputError where a search cannot run: values, sizes, devices, trackers."""
     search.validate()
     # Whether the task exists and the groups fit the devices.
     make_learner(make(search.config.task), search.config, 1)
     load_trackers(search.track)
-    if executor is not None:
+    if is_shared:
         check_portable(search.config)
-    with closing(executor()) if executor else nullcontext() as workers:
-        begin_search(search)
-        with database_errors(search.storage):
-            TrialQueue(search).check_number()
-            if workers is None:
-                run_trials(search, train, on_progress)
-            else:
-                run_workers(search, workers, train, on_progress)
-            queue = TrialQueue(search)
-            rows = queue.rows()
-            outcome = Outcome(search, rows, main_effects(rows, search.space), ped_anova(queue))
+
+
+def begin_search(search: Search) -> TrialQueue:
+    """The trials of a search, in a directory that is its own."""
+    begin_directory(search)
+    if not has_all_trials(search):
+        (search.out / "importance.json").unlink(missing_ok=True)  # a search that is made longer
+    with database_errors(search.storage):
+        queue = TrialQueue(search)
+        queue.check_number()
+        return queue
+
+
+def has_all_trials(search: Search) -> bool:
+    """Whether the outcome on disk, if there is one, is of as many trials."""
+    path = search.out / "trials.csv"
+    return path.exists() and len(path.read_text().splitlines()) - 1 == search.num_trials
+
+
+def end_search(search: Search) -> Outcome:
+    """Write the outcome of a search whose trials are finished."""
+    with database_errors(search.storage):
+        queue = TrialQueue(search)
+        rows = queue.rows()
+        outcome = Outcome(search, rows, main_effects(rows, search.space), ped_anova(queue))
     write_outcome(outcome, search_provenance(search))
     return outcome
 
 
-def begin_search(search: Search) -> None:
+def begin_directory(search: Search) -> None:
     """Make a directory that of this search, unless it holds something else."""
     out, path = search.out, search.out / "search.json"
     try:

@@ -8,12 +8,17 @@ from typing import Any
 
 from ratiosym.errors import InputError
 from ratiosym.experiments.presets import change
-from ratiosym.experiments.search_spaces import Choices, search_space
+from ratiosym.experiments.search_spaces import (
+    SEEDS,
+    Choices,
+    Point,
+    SearchKind,
+    region_width,
+    search_space,
+)
 from ratiosym.experiments.tuning.storage import hide_password
 from ratiosym.learning.config import RunConfig
 
-# Five fixed seeds. Final runs have seeds 0, 1, ..., so none of them is tuned on (Decision 66).
-SEEDS = tuple(range(1000, 1005))
 # Every flag by name, since Optuna's defaults change between versions (Decision 65).
 SAMPLER = {
     "multivariate": False,
@@ -41,11 +46,18 @@ class Search:
     storage: str | None = field(default=None, repr=False)
     name: str = ""  # of the study in the storage
     track: tuple[str, ...] = ()  # trackers of every seed's evaluations
+    kind: SearchKind = "paper"
+    # The points to try, one a trial and none of them pruned; without any, Optuna's sampler chooses
+    # and trials are pruned.
+    grid: tuple[Point, ...] = ()
 
     @property
     def space(self) -> dict[str, Choices]:
         """What is searched."""
-        return search_space(self.config.objective)
+        space = search_space(self.config.objective, self.kind)
+        if not self.grid:
+            return space
+        return {name: tuple(sorted({point[name] for point in self.grid})) for name in space}
 
     @property
     def study_name(self) -> str:
@@ -67,13 +79,12 @@ class Search:
         """
         searched = (*self.space, "seed")
         fixed = {k: v for k, v in flatten(self.config).items() if k not in searched}
-        data = {
-            "run": fixed,
-            "space": self.space,
-            "seeds": self.seeds,
-            "sampler": {"name": "TPESampler", "seed": self.sampler_seed, **SAMPLER},
-            "pruner": {"name": "MedianPruner", **PRUNER},
-        }
+        data: dict[str, Any] = {"run": fixed, "space": self.space, "seeds": self.seeds}
+        if self.grid:
+            data["grid"] = self.grid
+        else:
+            data["sampler"] = {"name": "TPESampler", "seed": self.sampler_seed, **SAMPLER}
+            data["pruner"] = {"name": "MedianPruner", **PRUNER}
         return json.loads(json.dumps(data))
 
     def validate(self) -> None:
@@ -82,7 +93,20 @@ class Search:
             raise InputError(f"`num_trials` is {self.num_trials}; it must be at least 1.")
         if not self.seeds:
             raise InputError("`seeds` is empty; a trial needs at least one seed.")
-        shape, most = self.config.shape, max(self.space["num_minibatches"])
+        if self.grid and self.num_trials != len(self.grid):
+            raise InputError(
+                f"`num_trials` is {self.num_trials}, but the grid has {len(self.grid)} points: a "
+                f"walk of a grid takes all of them."
+            )
+        if "num_minibatches" in self.space:
+            self.check_minibatches(self.space["num_minibatches"])
+        points = self.grid or [{name: choices[0] for name, choices in self.space.items()}]
+        for point, seed in product(points, self.seeds):
+            self.trial_config(point, seed).validate()
+
+    def check_minibatches(self, numbers: Choices) -> None:
+        """Every number of minibatches divides a group."""
+        shape, most = self.config.shape, max(numbers)
         if shape.num_envs % shape.update_batch_size == 0 and shape.sequences_per_group % most:
             what = "environments" if shape.is_recurrent else "steps"
             raise InputError(
@@ -91,10 +115,6 @@ class Search:
                 f"{shape.update_batch_size} groups). Choose `num_envs` as a multiple of "
                 f"{most * shape.update_batch_size}."
             )
-        sizes = product(self.space["num_minibatches"], self.seeds)
-        for num_minibatches, seed in sizes:
-            params = {name: choices[0] for name, choices in self.space.items()}
-            self.trial_config({**params, "num_minibatches": num_minibatches}, seed).validate()
 
 
 def flatten(config: RunConfig) -> dict[str, Any]:
@@ -115,7 +135,14 @@ class TrialRow:
     seeds: dict[str, float]  # values of finished seeds
 
 
-def best_of(rows: list[TrialRow]) -> TrialRow | None:
-    """The best complete trial; the earlier one if two are equal."""
+def best_of(rows: list[TrialRow], objective: str) -> TrialRow | None:
+    """The best complete trial; of equal ones that with the narrower trust region, then the
+    earlier.
+    """
+
+    def quality(row: TrialRow) -> tuple[float, float]:
+        assert row.value is not None
+        return row.value, -region_width(objective, row.params)
+
     complete = [row for row in rows if row.state == "complete"]
-    return max(complete, key=lambda row: row.value, default=None)  # type: ignore[arg-type, return-value]
+    return max(complete, key=quality, default=None)

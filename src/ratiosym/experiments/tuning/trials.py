@@ -98,18 +98,26 @@ class TrialQueue:
 
     def make_waiting(self, number: int, last: FrozenTrial | None) -> FrozenTrial:
         """A trial that waits for a worker, with what an interrupted one of its number had."""
-        is_known = last is not None and last.params.keys() == self.distributions.keys()
+        grid = self.search.grid
+        params = grid[number] if grid else last.params if last is not None else {}
+        is_known = params.keys() == self.distributions.keys()
         seeds = last.user_attrs.get("seeds", {}) if last and is_known else {}
         return optuna.trial.create_trial(
             state=TrialState.WAITING,
-            params=last.params if last and is_known else None,
+            params=params if is_known else None,
             distributions=self.distributions if is_known else None,
             user_attrs={NUMBER: number, "seeds": seeds},
         )
 
-    def claim(self, held: ExitStack) -> Any:
+    def has_waiting(self) -> bool:
+        """Whether there is a trial that nobody has."""
+        with self.home.exclusive():
+            self.fill()
+        return any(trial.state == TrialState.WAITING for trial in self.trials())
+
+    def claim(self, held: ExitStack, is_patient: bool = True) -> Any:
         """A trial to run, held until ``held`` closes; None when all are finished. Waits for other
-        workers, which may die and leave their trials to this one.
+        workers, which may die and leave their trials to this one, unless it is not patient.
         """
         while True:
             with self.home.exclusive():
@@ -117,7 +125,7 @@ class TrialQueue:
                 waiting = [t for t in self.trials() if t.state == TrialState.WAITING]
                 if waiting:
                     return self.start(min(waiting, key=lambda t: t.user_attrs[NUMBER]), held)
-            if self.is_finished():
+            if not is_patient or self.is_finished():
                 return None
             sleep(POLL_SECONDS)
 
@@ -133,7 +141,11 @@ class TrialQueue:
             study_name=self.search.study_name,
             storage=self.home.storage,
             sampler=optuna.samplers.TPESampler(seed=seed, **SAMPLER),
-            pruner=optuna.pruners.MedianPruner(**PRUNER),
+            pruner=(
+                optuna.pruners.NopPruner()
+                if self.search.grid
+                else optuna.pruners.MedianPruner(**PRUNER)
+            ),
         )
         trial = optuna.trial.Trial(study, waiting._trial_id)
         for name, choices in self.search.space.items():

@@ -1,7 +1,8 @@
 """Running the trials of a search: in this process, or as jobs."""
 
 import contextlib
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,6 @@ import optuna
 from optuna.trial import TrialState
 
 from ratiosym.errors import InputError
-from ratiosym.experiments.jobs import Executor, run_jobs
 from ratiosym.experiments.tuning.search import FINISHED, Search, TrialRow
 from ratiosym.experiments.tuning.seeds import (
     Diverged,
@@ -22,6 +22,7 @@ from ratiosym.experiments.tuning.seeds import (
     train_seed,
     what_happened,
 )
+from ratiosym.experiments.tuning.status import SearchNotes, has_ended
 from ratiosym.experiments.tuning.storage import NUMBER, database_errors, trial_directory
 from ratiosym.experiments.tuning.trials import TrialQueue
 from ratiosym.learning.train import NonFiniteLoss
@@ -34,19 +35,31 @@ def ignore_progress(rows: list[TrialRow]) -> None:
 
 
 def run_trials(
-    search: Search, train: TrainSeed = train_seed, on_progress: OnProgress = ignore_progress
+    search: Search,
+    train: TrainSeed = train_seed,
+    on_progress: OnProgress = ignore_progress,
+    is_patient: bool = True,
 ) -> None:
-    """Run trials until all are finished, whoever else works on them."""
+    """Run trials until all are finished, whoever else works on them; a worker that is not patient
+    ends when there is none left to claim.
+    """
+    notes = SearchNotes(search)
     with database_errors(search.storage):
         queue = TrialQueue(search)
-        on_progress(queue.rows())
+
+        def tell() -> None:
+            rows = queue.rows()
+            notes.take(rows)
+            on_progress(rows)
+
+        tell()
         while True:
             with ExitStack() as held:
-                trial = queue.claim(held)
+                trial = queue.claim(held, is_patient)
                 if trial is None:
                     break
-                run_trial(queue, trial, train, lambda: on_progress(queue.rows()))
-            on_progress(queue.rows())
+                run_trial(queue, trial, train, tell)
+            tell()
 
 
 def run_trial(
@@ -95,7 +108,11 @@ def run_seeds(
 
 @dataclass(frozen=True)
 class WorkerJob:
-    """A worker that runs trials until none is left."""
+    """A worker that runs trials of a search.
+
+    The first worker of a search stays until all trials are finished: it takes over what dead
+    workers leave. The others end when no trial is left to claim, and make room for other searches.
+    """
 
     search: Search
     number: int
@@ -104,17 +121,25 @@ class WorkerJob:
 
     @property
     def name(self) -> str:
-        """Its host and number: commands on several machines may share a directory."""
-        return f"worker-{self.host}-{self.number}"
+        """Its path: unique among the workers of many searches."""
+        return str(self.path)
 
     @property
     def path(self) -> Path:
-        """Of its lock and log."""
-        return self.search.out.absolute() / "work" / self.name
+        """Of its lock and log, by host: commands on several machines may share a directory."""
+        return self.search.out.absolute() / "work" / f"worker-{self.host}-{self.number}"
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it stays until the end."""
+        return self.number == 0
 
     def is_over(self) -> bool:
-        """Whether all trials are finished."""
-        return TrialQueue(self.search).is_finished()
+        """Whether all trials are finished, or nothing is left for it."""
+        if has_ended(self.search):
+            return True
+        queue = TrialQueue(self.search)
+        return queue.is_finished() or not (self.is_first or queue.has_waiting())
 
     def progress(self) -> float:
         """Seeds that are finished, whoever ran them."""
@@ -122,22 +147,21 @@ class WorkerJob:
 
     def run(self) -> None:
         """Run trials."""
-        run_trials(self.search, self.train)
+        run_trials(self.search, self.train, is_patient=self.is_first)
 
     def give_up(self, reason: str) -> None:
         """Nothing to record: its trials are left to others, and its log is kept."""
 
 
-def run_workers(
-    search: Search, executor: Executor, train: TrainSeed, on_progress: OnProgress
-) -> None:
-    """Run a search with as many workers as there is room for."""
-    queue = TrialQueue(search)
-    number = min(executor.capacity(), search.num_trials)
-    jobs = [WorkerJob(search, i, train) for i in range(number)]
-    given_up = run_jobs(jobs, executor, lambda: on_progress(queue.rows()))
-    on_progress(queue.rows())
-    check_finished(queue, given_up)
+def worker_jobs(searches: Sequence[Search], capacity: int, train: TrainSeed) -> list[WorkerJob]:
+    """Workers for searches: a first one for each, then more where there is room."""
+    most = min(capacity, 1 + math.ceil(capacity / len(searches)))
+    return [
+        WorkerJob(search, number, train)
+        for number in range(most)
+        for search in searches
+        if number < search.num_trials
+    ]
 
 
 def check_finished(queue: TrialQueue, given_up: dict[str, str]) -> None:

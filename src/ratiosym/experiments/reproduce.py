@@ -1,0 +1,171 @@
+"""An experiment from its searches to its runs, in one directory that can be resumed at any point.
+
+    DIR/plan.json                   what is to be done; the settings too, once they are known
+    DIR/tuning/TASK/LABEL/          a search for every task and algorithm, as of 'ratiosym tune'
+    DIR/settings.json               what the searches have found (``settings``)
+    DIR/runs/TASK/LABEL/seed-S/     final runs with these settings, as of 'ratiosym study run'
+
+What is left to do is read from these files. A final run needs the search of its own task and
+algorithm alone, so that parts of an experiment (``shards``) never wait for each other.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ratiosym.errors import InputError
+from ratiosym.experiments.jobs import LocalProcesses, MakeExecutor
+from ratiosym.experiments.plans import Plan
+from ratiosym.experiments.settings import Wanted
+from ratiosym.experiments.shards import Shard
+from ratiosym.experiments.study import (
+    TUNING,
+    StudyStatus,
+    begin_study,
+    check_directory,
+    freeze_settings,
+    read_study,
+    run_part,
+    study_status,
+)
+from ratiosym.experiments.tuning import (
+    Search,
+    SearchStatus,
+    planned_searches,
+    search_status,
+    tune_all,
+)
+from ratiosym.experiments.tuning.seeds import TrainSeed, train_seed
+
+Stage = Literal["tuning", "runs"]
+
+
+@dataclass(frozen=True)
+class ExperimentStatus:
+    """The state of every search and every run of an experiment, or of a part of it."""
+
+    plan: Plan
+    searches: tuple[SearchStatus, ...]
+    study: StudyStatus
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether all searches have ended."""
+        return all(search.state == "done" for search in self.searches)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to do, although runs may have failed."""
+        return self.is_tuned and all(run.state in ("done", "failed") for run in self.study.runs)
+
+
+def experiment_status(directory: str | Path) -> ExperimentStatus:
+    """The state of the experiment in a directory."""
+    directory = Path(directory)
+    study = study_status(directory)
+    is_tuned_elsewhere = bool(study.plan.settings) and not (directory / TUNING).exists()
+    searches = {} if is_tuned_elsewhere else find_searches(study.plan, directory)
+    found = tuple(search_status(want, search) for want, search in searches.items())
+    return ExperimentStatus(study.plan, found, study)
+
+
+def find_searches(
+    plan: Plan, directory: Path, storage: str | None = None, name: str = ""
+) -> dict[Wanted, Search]:
+    """The searches of an experiment; none for a plan that tunes nothing."""
+    if plan.tuning is None:
+        return {}
+    if storage is not None:
+        name = name or plan.name  # several experiments may share a database
+    return planned_searches(plan, plan.tuning, directory / TUNING, name, storage=storage)
+
+
+def reproduce(
+    plan: Plan,
+    directory: str | Path,
+    executor: MakeExecutor = LocalProcesses,
+    only: Stage | None = None,
+    shard: Shard | None = None,
+    storage: str | None = None,
+    name: str = "",
+    retry_failed: bool = False,
+    on_progress: Callable[[ExperimentStatus], None] = lambda _: None,
+    train: TrainSeed = train_seed,
+) -> ExperimentStatus:
+    """Run whatever is missing of an experiment: its searches, then its runs with what they found.
+
+    ``only`` is for one of the two. A ``shard`` takes some of the tasks and algorithms, with their
+    searches and runs; with ``only="runs"`` it takes some of the runs. ``storage`` is a PostgreSQL
+    database for the searches, and ``name`` what their names in it begin with.
+    """
+    directory = Path(directory).absolute()
+    plan.validate()
+    check_directory(plan, directory)
+    searches = find_searches(plan, directory, storage, name)
+    is_by_run = shard is not None and only == "runs"
+    pairs = plan.pairs() if shard is None or is_by_run else shard.part(plan.pairs())
+    watch = _Watch(plan, {want: searches[want] for want in pairs if want in searches}, on_progress)
+    if only != "runs":
+        begin_study(plan, directory)
+        tune_all(list(watch.searches.values()), executor, watch.tell_searches, train)
+        check_found(plan, pairs, directory)
+        freeze_settings(plan, directory)
+    if only != "tuning":
+        tuned = dataclasses.replace(read_known(plan, directory), track=plan.track)
+        tuned.check_settings(pairs)
+        runs = [run for run in tuned.runs() if (run.task, run.label) in {w[:2] for w in pairs}]
+        part = shard.part(runs) if shard is not None and is_by_run else runs
+        study = run_part(tuned, part, directory, executor, retry_failed, watch.tell_runs)
+        freeze_settings(plan, directory)  # another part's searches may have ended in the meantime
+        return watch.status(study)
+    return watch.status(StudyStatus(plan, ()))
+
+
+def read_known(plan: Plan, directory: Path) -> Plan:
+    """The plan with the settings that are known."""
+    if not (directory / "plan.json").exists():
+        return plan
+    return dataclasses.replace(plan, settings=read_study(directory).settings)
+
+
+def check_found(plan: Plan, pairs: Sequence[Wanted], directory: Path) -> None:
+    """Every search has found settings."""
+    if plan.tuning is None:
+        return
+    for want in pairs:
+        place = Path(TUNING) / want.place
+        if not (directory / place / "best.json").exists():
+            raise InputError(
+                f"No trial of the search in '{directory / place}' was completed, so there are no "
+                f"settings for '{want.label}' on '{want.task}'. Its trials.csv tells what "
+                f"happened; other points or smaller learning rates may help, in another `out`."
+            )
+
+
+class _Watch:
+    """Keeps the state of both stages together while one of them is running."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        searches: dict[Wanted, Search],
+        on_progress: Callable[[ExperimentStatus], None],
+    ) -> None:
+        self.plan, self.searches, self.on_progress = plan, searches, on_progress
+        self.study = StudyStatus(plan, ())
+        self.known: dict[Wanted, SearchStatus] = {}
+
+    def status(self, study: StudyStatus) -> ExperimentStatus:
+        """The state of all searches, and of these runs."""
+        for want, search in self.searches.items():
+            if want not in self.known or self.known[want].state != "done":
+                self.known[want] = search_status(want, search)
+        return ExperimentStatus(self.plan, tuple(self.known.values()), study)
+
+    def tell_searches(self) -> None:
+        self.on_progress(self.status(self.study))
+
+    def tell_runs(self, study: StudyStatus) -> None:
+        self.on_progress(self.status(study))

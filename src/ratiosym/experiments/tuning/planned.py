@@ -1,0 +1,41 @@
+"""The searches of a plan."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from ratiosym.experiments.plans import Plan, Tuning
+from ratiosym.experiments.presets import change
+from ratiosym.experiments.settings import Wanted
+from ratiosym.experiments.tuning.search import Search
+
+
+def planned_searches(
+    plan: Plan,
+    tuning: Tuning,
+    tree: Path,
+    name: str = "",
+    options: dict[str, Any] | None = None,
+    **fields: Any,
+) -> dict[Wanted, Search]:
+    """One search for every task and algorithm, in TREE/TASK/LABEL.
+
+    ``options`` change the runs of trials, ``fields`` are of ``Search``; ``name`` comes before the
+    searches' names in a database.
+    """
+    found = {}
+    algorithms = {algorithm.label: algorithm for algorithm in plan.algorithms}
+    for want in plan.pairs():
+        algorithm = algorithms[want.label]
+        search = Search(
+            change(plan.tuning_config(algorithm, want.task), **(options or {})),
+            tuning.num_trials(algorithm),
+            tree / want.place,
+            tuning.seeds,
+            tuning.sampler_seed,
+            name="/".join(filter(None, (name, *want.place.parts))),
+            kind=tuning.search,
+            grid=tuning.points(algorithm),
+        )
+        found[want] = dataclasses.replace(search, **fields)
+    return found

@@ -1,0 +1,97 @@
+"""How far a search is, from its files alone: what workers noted last, and the outcome."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any, Literal
+
+from ratiosym.errors import InputError
+from ratiosym.experiments.jobs.job import is_locked
+from ratiosym.experiments.settings import Wanted
+from ratiosym.experiments.tuning.search import FINISHED, Search, TrialRow, best_of
+from ratiosym.runs import files
+
+SearchState = Literal["done", "running", "interrupted", "missing"]
+
+
+@dataclass(frozen=True)
+class SearchStatus:
+    """The state of one search of a plan."""
+
+    want: Wanted
+    num_trials: int
+    num_seeds: int  # of a trial
+    state: SearchState
+    trials: int = 0  # finished ones
+    seeds: int = 0  # finished ones of all trials
+    best: float | None = None
+    seconds: float | None = None  # that a seed takes
+
+    @property
+    def share(self) -> float:
+        """How much of it is done. Pruned trials count as whole ones."""
+        return 1.0 if self.state == "done" else self.trials / self.num_trials
+
+    def seconds_left(self, usual: float | None) -> float | None:
+        """For one worker, if nothing is pruned; ``usual`` is what a seed of the others takes."""
+        each = self.seconds or usual
+        left = (1 - self.share) * self.num_trials * self.num_seeds
+        return 0.0 if left == 0 else None if each is None else left * each
+
+
+class SearchNotes:
+    """What a worker notes of its search in ``work/progress.json``."""
+
+    def __init__(self, search: Search) -> None:
+        self.search, self.began = search, monotonic()
+        self.seeds_before: int | None = None
+
+    def take(self, rows: list[TrialRow]) -> None:
+        """Note the state of all trials, and how long a seed takes here."""
+        seeds = sum(len(row.seeds) for row in rows)
+        if self.seeds_before is None:
+            self.seeds_before = seeds
+        best = best_of(rows, self.search.config.objective)
+        own = seeds - self.seeds_before
+        notes = {
+            "trials": sum(row.state in FINISHED for row in rows),
+            "seeds": seeds,
+            "best": None if best is None else best.value,
+            "seconds": (monotonic() - self.began) / own if own else None,
+        }
+        files.write_json(notes_file(self.search.out), notes)
+
+
+def notes_file(out: Path) -> Path:
+    """Where workers note how far a search is."""
+    return out / "work" / "progress.json"
+
+
+def has_ended(search: Search) -> bool:
+    """Whether the outcome of all trials has been written (importance.json comes last)."""
+    return (search.out / "importance.json").exists()
+
+
+def search_status(want: Wanted, search: Search) -> SearchStatus:
+    """The state of a search, from its files."""
+    plan = (want, search.num_trials, len(search.seeds))
+    if has_ended(search):
+        path = search.out / "best.json"
+        best = files.read_json(path)["value"] if path.exists() else None
+        return SearchStatus(*plan, "done", search.num_trials, best=best)
+    notes = read_notes(search.out)
+    if any(map(is_locked, (search.out / "work").glob("*.lock"))):
+        return SearchStatus(*plan, "running", **notes)
+    has_begun = (search.out / "search.json").exists()
+    return SearchStatus(*plan, "interrupted" if has_begun else "missing", **notes)
+
+
+def read_notes(out: Path) -> dict[str, Any]:
+    """What workers noted last; nothing if they have not yet."""
+    try:
+        data = files.read_json(notes_file(out))
+    except InputError:
+        return {}
+    names = [f.name for f in dataclasses.fields(SearchStatus)]
+    return {name: value for name, value in data.items() if name in names}
