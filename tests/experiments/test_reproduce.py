@@ -368,8 +368,9 @@ def test_the_smoke_plan_is_quick(tmp_path):
 @pytest.mark.slow
 def test_the_script_for_slurm(tmp_path):
     """The script of the documentation as three processes with the variables that Slurm sets."""
-    text = (ROOT / "docs" / "studies.md").read_text()
-    [script] = re.findall(r"```bash\n(#!/bin/bash\n#SBATCH.*?)```", text, re.DOTALL)
+    text = (ROOT / "docs" / "how-to" / "cluster.md").read_text()
+    scripts = re.findall(r"```bash\n(#!/bin/bash\n#SBATCH.*?)```", text, re.DOTALL)
+    [script] = [script for script in scripts if "ratiosym reproduce" in script]
     plan = tmp_path / "plan.toml"
     plan.write_text(
         f'name = "array"\nalgorithms = ["mars", "mappo"]\ntasks = ["{TASK}"]\nseeds = [0]\n'

@@ -77,6 +77,7 @@ def whole(tmp_path_factory):
 def test_a_search_leaves_everything(whole):
     out = whole.search.out
     files = {"search.json", "journal.log", "trials", "trials.csv", "best.json", "importance.json"}
+    files |= {"work"}  # how far it is
     assert files == {p.name for p in out.iterdir()} - {"journal.lock", "claims.lock"}
     found = read_json(out / "search.json")
     assert found["settings"]["sampler"] == {

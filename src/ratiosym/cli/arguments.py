@@ -234,7 +234,7 @@ def _add(group: Any, option: Option) -> None:
 
 
 def _shown_default(value: Any) -> str:
-    if value is None or value is False or value == ():
+    if value is None or value is False or value in ((), ""):
         return ""
     if value is True:
         return " (on by default)"

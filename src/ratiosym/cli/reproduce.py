@@ -19,16 +19,16 @@ class Reproduce(Command):
     """Run a whole experiment: hyperparameter searches, final runs, report.
 
     examples:
-      ratiosym reproduce smoke --out studies/smoke       all stages in minutes: a first try
+      ratiosym reproduce smoke --out studies/smoke       minutes: a first try
       ratiosym reproduce cpu --out studies/cpu           days on two cores
-      ratiosym reproduce mine.toml --out studies/mine    a plan of your own, with a [tuning] table
+      ratiosym reproduce mine.toml --out studies/mine    a plan of your own
       ratiosym reproduce --out studies/cpu               resume
-      ratiosym study status studies/cpu                  what is done, running or missing
+      ratiosym study status studies/cpu                  what is done or missing
 
-    On clusters (docs/studies.md has the scripts):
+    On clusters (docs/how-to/cluster.md has the scripts):
 
-      sbatch --array=1-16 ...    ratiosym reproduce paper --out DIR --shard $SLURM_ARRAY_TASK_ID/16
-      RAY_ADDRESS=host:6379 ratiosym reproduce paper --out DIR --executor ray --gpus 1
+      ratiosym reproduce paper --out DIR --shard $SLURM_ARRAY_TASK_ID/16
+      RAY_ADDRESS=host:6379 ratiosym reproduce paper --executor ray --gpus 1
 
     Every algorithm of the plan is tuned on every task. The best settings are frozen in
     settings.json, the final runs use them, and report.html compares the algorithms. It can be

@@ -24,7 +24,7 @@ class RunStudy(Command):
 
     On a cluster:
 
-      RAY_ADDRESS=host:6379 ratiosym study run paper --tuned DIR --executor ray --gpus 1
+      RAY_ADDRESS=host:6379 ratiosym study run cpu --tuned DIR --executor ray
 
     Finished runs are never repeated. An interrupted run is resumed from its checkpoint. A failed
     run is reported and skipped; failure.txt in its directory holds the error. Built-in plans:
@@ -112,7 +112,6 @@ class StudyStatus(Command):
 
     examples:
       ratiosym study status studies/first
-      ratiosym study status studies/cpu      searches and runs of 'ratiosym reproduce'
     """
 
     directory: Annotated[Path, Arg("DIR", is_positional=True)]

@@ -25,7 +25,7 @@ class Tune(Command):
       ratiosym tune mpe-spread-3ag --preset smoke --trials 6 --num-seeds 2
       ratiosym tune mpe-spread-3ag --objective mappo --out tuning/spread
       ratiosym train --config tuning/spread/best.json     train with the result
-      ratiosym tune mpe-spread-3ag --search trust-region --trials all     target ratios only
+      ratiosym tune mpe-spread-3ag --search trust-region --trials all
       ratiosym tune --all first-results --trials 10 --num-seeds 3
 
     For workers on several machines, run the same command on each (password in PGPASSWORD or

@@ -100,12 +100,12 @@ def check_search(search: Search, is_shared: bool) -> None:
 def begin_search(search: Search) -> TrialQueue:
     """The trials of a search, in a directory that is its own."""
     begin_directory(search)
-    if not has_all_trials(search):
-        (search.out / "importance.json").unlink(missing_ok=True)  # a search that is made longer
     with database_errors(search.storage):
         queue = TrialQueue(search)
         queue.check_number()
-        return queue
+    if not has_all_trials(search):
+        (search.out / "importance.json").unlink(missing_ok=True)  # a search that is made longer
+    return queue
 
 
 def has_all_trials(search: Search) -> bool:
