@@ -173,7 +173,7 @@ WRONG = {
     ),
     "untuned settings": (
         ("train", "paxmen-4a", "--tuned"),
-        ("There are no tuned settings for mars on 'paxmen-4a'.", "Leave --tuned out"),
+        ("There are no tuned settings for mars on 'paxmen-4a'.", "Omit --tuned"),
     ),
     "seed of an evaluation": (
         ("evaluate", "nowhere", "--seed", -1),

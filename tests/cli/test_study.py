@@ -92,7 +92,7 @@ def test_wrong_input(wrong, ask, here):
 def test_another_plan_changes_nothing(half_done, ask):
     before = contents(half_done)
     text = ask("study", "run", "smoke", "--out", half_done, code=2)
-    assert "holds another study" in text
+    assert "contains a different study" in text
     assert contents(half_done) == before
 
 

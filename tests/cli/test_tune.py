@@ -66,8 +66,8 @@ WRONG = {
         (*SMOKE, "--num-envs", 8),
         (
             "up to 8 minibatches (Table 2)",
-            "do not divide the 4 environments",
-            "--num-envs as a multiple of 16.",
+            "4 environments per group",
+            "Make --num-envs a multiple of 16.",
         ),
     ),
     "small budget": ((*SMOKE, "--steps", 100), ("smaller than one update",)),
@@ -95,13 +95,13 @@ WRONG = {
     "unreachable storage": (
         (*SMOKE, "--storage", "postgresql://me:secret@127.0.0.1:1/db"),
         (
-            "'postgresql://me:***@127.0.0.1:1/db' does not answer as it should:",
+            "'postgresql://me:***@127.0.0.1:1/db' reports an error:",
             "Connection refused",
         ),
     ),
     "no file of settings": (
         ("train", "--config", "best.json"),
-        ("--config is 'best.json', which is no file.",),
+        ("--config is 'best.json', which is not a file.",),
     ),
     "settings twice": (
         ("train", "--config", "x.json", "--preset", "smoke"),
@@ -279,7 +279,7 @@ def test_a_search_and_a_run_with_what_it_found(ask, here):
     assert "resuming: 2 of 2 trials" in again
     assert contents(here / "search" / "trials") == before
     text = ask(*words, "--objective", "mappo", code=2)
-    assert "holds another search" in text
+    assert "contains a different search" in text
 
     best = read_json(here / "search" / "best.json")
     config = parse(["train", "--config", "search/best.json"]).run_config()

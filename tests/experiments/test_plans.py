@@ -404,7 +404,7 @@ WRONG = {
     "a task twice": (small(tasks=[TASK, TASK]), f"The task '{TASK}' appears twice in the plan."),
     "a label twice": (
         small(algorithms=["mars", "mars"]),
-        "The label 'mars' appears twice in the plan. Give one another label.",
+        "The label 'mars' appears twice in the plan. Give one a different label.",
     ),
     "a label that is a path": (
         small(algorithms=[{"objective": "mars", "label": "../mars"}]),

@@ -363,7 +363,7 @@ def test_directories_that_hold_no_study(tmp_path, whole):
     ):
         run_study(make_plan(), whole, Here)
     (tmp_path / "file").write_text("x")
-    with pytest.raises(InputError, match=r"file' is a file; `out` must name a directory"):
+    with pytest.raises(InputError, match=r"file' is a file; `out` must be a directory"):
         run_study(make_plan(), tmp_path / "file", Here)
 
 
@@ -372,10 +372,10 @@ def test_directories_that_hold_no_study(tmp_path, whole):
     [
         ("{", r"plan\.json' cannot be read"),
         ("[]", r"plan\.json' does not contain a JSON object"),
-        ("{}", r"plan\.json' has no plan in it\. Restore the right one"),
+        ("{}", r"plan\.json' contains no plan\. Restore the right one"),
         (
             '{"plan": {"name": "x"}}',
-            r"does not fit this version of ratiosym: The plan needs 'algorithms'",
+            r"does not match this version of ratiosym: The plan needs 'algorithms'",
         ),
     ],
 )
@@ -394,7 +394,7 @@ def test_another_plan_for_the_same_directory(finished, tmp_path):
     directory = shutil.copytree(finished[0], tmp_path / "copied")
     before = contents(directory)
     expected = re.escape(
-        "holds another study: seeds 0 there, 0, 1 here. Resume that one: ratiosym study run --out"
+        "contains a different study: seeds 0 there, 0, 1 here. Resume that one: ratiosym study run"
     )
     with pytest.raises(InputError, match=expected):
         run_study(make_plan(["mars", TOO_FAST], seeds=[0, 1]), directory, Here)
@@ -414,7 +414,7 @@ def test_a_run_of_other_settings_in_its_place(whole, tmp_path):
     before = contents(tmp_path)
     with pytest.raises(
         InputError,
-        match=r"seed-0' holds a run with other settings than the plan.*nothing was changed",
+        match=r"seed-0' holds a run with settings other than the plan.*nothing was changed",
     ):
         run_study(plan, tmp_path, Here)
     assert contents(tmp_path) == before

@@ -143,7 +143,7 @@ def test_no_study(tmp_path):
     with pytest.raises(InputError, match=r"plan\.json' cannot be read"):
         load(tmp_path)
     (tmp_path / "plan.json").write_text("{}")
-    with pytest.raises(InputError, match="has no plan in it"):
+    with pytest.raises(InputError, match="contains no plan"):
         load(tmp_path)
 
 

@@ -104,7 +104,7 @@ def test_an_environment_of_other_sizes_is_refused(parent, tmp_path, monkeypatch)
     from ratiosym.envs.tasks import TASKS
 
     monkeypatch.setitem(TASKS, "mpe-spread-3ag", TASKS["mpe-spread-5ag"])
-    with pytest.raises(checkpoint.CheckpointError, match="does not fit this task and these set"):
+    with pytest.raises(checkpoint.CheckpointError, match="does not match this task and these set"):
         ratiosym.branch(parent, out=tmp_path / "out", steps=18 * STEPS)
     assert not (tmp_path / "out").exists()
 

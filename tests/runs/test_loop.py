@@ -538,7 +538,7 @@ def test_a_checkpoint_of_another_environment_is_refused(copied, monkeypatch):
     [
         ("{", r"config\.json' cannot be read"),
         ("[]", "does not contain a JSON object"),
-        ("{}", "has no configuration in it"),
+        ("{}", "contains no configuration"),
         (
             '{"config": {"task": "mpe-spread-3ag", "colour": "red"}}',
             r"Unknown name 'colour'\. '.*config\.json' has: task, objective, seed",
@@ -560,7 +560,7 @@ def test_a_place_that_is_taken_is_left_alone(whole, whole_seeds, tmp_path, what)
     place = tmp_path / "place"
     if what == "a file":
         place.write_text("mine")
-        message = "is a file; `out` must name a directory"
+        message = "is a file; `out` must be a new or empty directory"
     elif what == "something else":
         place.mkdir()
         (place / "thesis.tex").write_text("mine")

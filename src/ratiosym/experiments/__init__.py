@@ -1,1 +1,1 @@
-"""Many runs: presets and plans, the jobs that carry them out, studies and tuning."""
+"""Experiments with many runs: presets, plans, jobs, studies and tuning."""

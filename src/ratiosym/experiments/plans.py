@@ -35,7 +35,7 @@ _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An objective with its settings, under the name it has in tables and figures."""
+    """An objective with its settings, and its label in tables and figures."""
 
     label: str
     objective: str
@@ -106,12 +106,12 @@ class PlannedRun:
 
     @property
     def path(self) -> Path:
-        """Its directory, relative to the study's."""
+        """Directory of the run, relative to the study's."""
         return Path("runs") / task_directory(self.task) / self.label / f"seed-{self.seed}"
 
     @property
     def steps(self) -> int:
-        """Environment steps of its whole updates."""
+        """Environment steps, rounded down to whole updates."""
         return self.config.num_updates * self.config.shape.steps_per_update
 
 
@@ -132,16 +132,17 @@ class Plan:
     preset: str = "cpu"
     options: Options = field(default_factory=dict)  # of every run
     task_options: dict[str, Options] = field(default_factory=dict)  # of every run on a task
-    # Whether runs begin with the settings shipped for their task and objective. Otherwise all have
-    # equal settings, so that no algorithm alone is tuned in a comparison (Decision 56).
+    # Whether runs start from the settings shipped for their task and objective. By default all
+    # algorithms have equal settings, so that comparisons are fair.
     tuned: bool = False
     track: tuple[str, ...] = ()  # trackers (``runs.trackers``)
     tuning: Tuning | None = None
     settings: Settings = field(default_factory=dict)  # found by searches: task, label, options
 
     def runs(self) -> list[PlannedRun]:
-        """All runs, seed by seed: a study that is stopped has every algorithm on every task for its
-        first seeds (Decision 55).
+        """All runs, seed by seed.
+
+        A study that is stopped early then has every algorithm on every task for its first seeds.
         """
         return [
             PlannedRun(task, algorithm.label, seed, self.config(algorithm, task, seed))
@@ -151,7 +152,7 @@ class Plan:
         ]
 
     def config(self, algorithm: Algorithm, task: str, seed: int) -> RunConfig:
-        """The configuration of one run."""
+        """Return the configuration of one run."""
         options = {
             **self.options,
             **self.task_options.get(task, {}),
@@ -186,14 +187,16 @@ class Plan:
                 )
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
+        """Convert to plain data for JSON."""
         data = dataclasses.asdict(self)
         return {name: list(x) if isinstance(x, tuple) else x for name, x in data.items()}
 
     @classmethod
     def from_dict(cls, data: Any) -> "Plan":
-        """From plain data; InputError for whatever does not fit. References to files are made
-        absolute, so that the plan means the same in every working directory.
+        """Read plain data; raise ``InputError`` if it is invalid.
+
+        References to files are made absolute, so that the plan does not depend on the working
+        directory.
         """
         if isinstance(data, Mapping) and isinstance(data.get("algorithms"), list | tuple):
             data = {**data, "algorithms": [complete_algorithm(a) for a in data["algorithms"]]}
@@ -204,7 +207,7 @@ class Plan:
         return plan
 
     def validate(self) -> None:
-        """Raise InputError unless every run can be started."""
+        """Raise ``InputError`` unless every run can be started."""
         if self.preset not in PRESETS:
             raise unknown_name("preset", self.preset, PRESETS)
         for name in ("algorithms", "tasks", "seeds"):
@@ -257,11 +260,11 @@ class Plan:
                         )
 
     def check_algorithm(self, algorithm: Algorithm) -> None:
-        """Its label names a directory, and its runs are possible."""
+        """Raise unless the label is a valid directory name and all its runs are valid."""
         if not _LABEL.fullmatch(algorithm.label):
             raise InputError(
                 f"The label {shorten(algorithm.label)} cannot name a directory. Use at most 80 "
-                f"letters, digits, '.', '_', '+' and '-', beginning with a letter or a digit, as "
+                f"letters, digits, '.', '_', '+' and '-', starting with a letter or a digit, as "
                 f"in 'mars-wide'."
             )
         for options in (self.options, algorithm.options, *self.task_options.values()):
@@ -275,8 +278,9 @@ class Plan:
 
 
 def complete_algorithm(entry: Any) -> Any:
-    """An entry of ``algorithms`` as a table: it may be the name of an objective, and the label is
-    the objective's name unless given.
+    """Complete an entry of ``algorithms``, which may be just the name of an objective.
+
+    The label defaults to that name.
     """
     data = {"objective": entry} if isinstance(entry, str) else entry
     if not isinstance(data, Mapping):
@@ -290,7 +294,7 @@ def complete_algorithm(entry: Any) -> Any:
 
 
 def make_portable(plan: Plan) -> Plan:
-    """The same plan with references that are valid in every working directory."""
+    """Make all references in a plan independent of the working directory."""
     return dataclasses.replace(
         plan,
         algorithms=tuple(
@@ -308,7 +312,7 @@ def make_portable(plan: Plan) -> Plan:
 
 
 def portable_options(options: Options) -> Options:
-    """Options with a reference to a network that is valid in every working directory."""
+    """Make a reference to a network independent of the working directory."""
     network = options.get("network")
     return (
         {**options, "network": canonical_reference(network)}
@@ -318,11 +322,11 @@ def portable_options(options: Options) -> Options:
 
 
 def check_distinct(what: str, values: Iterable[Any]) -> None:
-    """Nothing is planned twice."""
+    """Raise if a value appears twice."""
     seen: list[Any] = []
     for value in values:
         if value in seen:
-            advice = "Give one another label." if what == "label" else "Remove one."
+            advice = "Give one a different label." if what == "label" else "Remove one."
             raise InputError(f"The {what} {value!r} appears twice in the plan. {advice}")
         seen.append(value)
 
@@ -341,7 +345,7 @@ def check_points(points: Iterable[Point], algorithm: Algorithm) -> None:
 
 
 def check_options(options: Options, algorithm: Algorithm) -> None:
-    """Options are those of the algorithm's objective, and have values of their type."""
+    """Raise unless all options are known for the objective and have values of their type."""
     types = option_types(algorithm.objective)
     kinds = {name: kind for name, kind in types.items() if name not in OWN}
     for name, value in options.items():

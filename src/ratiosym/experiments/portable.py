@@ -1,4 +1,4 @@
-"""Parts of a run that worker processes can find: they only have the names in its configuration."""
+"""Check that worker processes can load all parts of a run from the names in its configuration."""
 
 from ratiosym.envs.registry import REGISTERED
 from ratiosym.errors import InputError
@@ -11,15 +11,15 @@ _WAY_OUT = (
 
 
 def check_portable(config: RunConfig) -> None:
-    """Raise InputError for a part that only this process knows by its name."""
+    """Raise ``InputError`` for a part that is only registered in this process."""
     if config.task in REGISTERED:
         raise InputError(
-            f"The task '{config.task}' was registered in this process (register_task), so that "
+            f"The task '{config.task}' was registered in this process (register_task), so "
             f"worker processes cannot find it. {_WAY_OUT}, or give its package an entry point "
             f"'ratiosym.tasks'."
         )
     if ":" not in config.objective and config.objective not in BUILT_IN:
         raise InputError(
             f"The objective '{config.objective}' was registered in this process "
-            f"(register_objective), so that worker processes cannot find it. {_WAY_OUT}."
+            f"(register_objective), so worker processes cannot find it. {_WAY_OUT}."
         )

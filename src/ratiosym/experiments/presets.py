@@ -1,4 +1,4 @@
-"""Named budgets and settings: ``paper``, ``cpu`` (two cores, minutes) and ``smoke`` (seconds)."""
+"""Presets of budgets and sizes: ``paper``, ``cpu`` (minutes on two cores), ``smoke`` (seconds)."""
 
 import dataclasses
 from functools import cache
@@ -20,7 +20,7 @@ PRESETS = ("paper", "cpu", "smoke")
 
 
 def preset(name: str, task: str) -> RunConfig:
-    """What a preset gives a task: steps, evaluations and sizes. The same for every objective."""
+    """Return the steps, evaluations and sizes of a preset for a task, equal for all objectives."""
     task = canonical_reference(task)  # found again from any working directory
     if name == "paper":
         return RunConfig(task, steps=suite_of(task).paper_steps, num_evaluations=122)
@@ -41,15 +41,17 @@ def preset(name: str, task: str) -> RunConfig:
 
 
 def tuning_preset(name: str, task: str, objective: str) -> RunConfig:
-    """What a preset gives one seed of a trial: half the length of a final run, as in the paper."""
+    """Return a preset for one seed of a trial: half the length of a final run, as in the paper."""
     config = change(preset(name, task), objective=objective)
     steps = config.steps if name == "smoke" else config.steps // 2
     return change(config, steps=steps, **tuning_sizes(name, config))
 
 
 def tuning_sizes(name: str, config: RunConfig) -> dict[str, int]:
-    """Sizes that a preset has in a search alone. ``smoke`` gets more environments: the search tries
-    8 minibatches, which need 8 environments per group.
+    """Return sizes that a preset has only in a search.
+
+    ``smoke`` has more environments, as the search tries 8 minibatches, which need 8 environments
+    per group.
     """
     return {"num_envs": 8 * config.shape.update_batch_size} if name == "smoke" else {}
 
@@ -57,13 +59,12 @@ def tuning_sizes(name: str, config: RunConfig) -> dict[str, int]:
 def configure(
     task: str, preset_name: str = "cpu", tuned: bool = False, **options: Any
 ) -> RunConfig:
-    """A preset with options changed by name; ``tuned`` begins with the settings shipped for task
-    and objective.
+    """Build a configuration from a preset and options that override it.
 
-    Without it all objectives begin with equal settings, so that a comparison never differs in more
-    than the user says.
+    ``tuned`` starts from the settings shipped for task and objective. By default all objectives
+    have equal settings, so that comparisons only differ in what the user specifies.
     """
-    task = resolve_task(task).name  # a wrong name is reported before anything that depends on it
+    task = resolve_task(task).name  # report an unknown task before anything that depends on it
     config = change(preset(preset_name, task), objective=options.get("objective", "mars"))
     if tuned:
         config = change(config, **shipped_settings(task, config.objective))
@@ -73,13 +74,13 @@ def configure(
 
 
 def option_types(objective: str = "mars") -> dict[str, Any]:
-    """Every option of a run by its flat name, with the type of its values."""
+    """Return the type of every option of a run, by flat name."""
     return {**_common_types(), **dict.fromkeys(get_objective(objective).defaults, float)}
 
 
 @cache
 def _common_types() -> dict[str, Any]:
-    """Options of every objective. Reading type hints takes its time, and plans have many runs."""
+    """Return the options of all objectives, cached because reading type hints is slow."""
     own = {
         name: kind
         for name, kind in get_type_hints(RunConfig).items()
@@ -90,11 +91,11 @@ def _common_types() -> dict[str, Any]:
 
 
 def change(config: RunConfig, **options: Any) -> RunConfig:
-    """A configuration with other values for some of its fields and of its parts' fields, flat.
+    """Replace fields of a configuration and of its parts, by flat names.
 
-    Names are those of RunConfig, Hyperparameters, RunShape and the objective's own parameters. A
-    change of objective starts from that objective's defaults. ``hidden_size`` sets both networks'
-    widths.
+    Names are those of ``RunConfig``, ``Hyperparameters``, ``RunShape`` and the objective's
+    parameters. A new objective starts from its own defaults. ``hidden_size`` sets the widths of
+    both networks.
     """
     options = dict(options)
     if "hidden_size" in options:
@@ -132,11 +133,11 @@ def change(config: RunConfig, **options: Any) -> RunConfig:
 
 
 def read_settings(path: Path) -> RunConfig:
-    """The configuration in the ``best.json`` of a search or the ``config.json`` of a run."""
+    """Read the configuration in the ``best.json`` of a search or the ``config.json`` of a run."""
     advice = "It must be the best.json of a search or the config.json of a run."
     if not path.is_file():
-        raise InputError(f"--config is '{path}', which is no file. {advice}")
+        raise InputError(f"--config is '{path}', which is not a file. {advice}")
     data = files.read_json(path).get("config")
     if not isinstance(data, dict):
-        raise InputError(f"--config is '{path}', which has no configuration in it. {advice}")
+        raise InputError(f"--config is '{path}', which contains no configuration. {advice}")
     return RunConfig.from_dict(data)

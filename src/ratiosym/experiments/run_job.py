@@ -1,8 +1,7 @@
-"""One run of a study as a job: started or resumed, its progress noted, its error recorded.
+"""A run of a study as a job, with its progress and errors recorded.
 
-``DIR/work/TASK/LABEL/`` holds what workers need besides the runs: ``seed-S.lock``, held while the
-run is being worked on, ``seed-S.json``, how far it is, and ``seed-S.log``, what its process
-printed.
+``DIR/work/TASK/LABEL/`` contains the workers' files: ``seed-S.lock``, held while the run is being
+worked on, ``seed-S.json``, its progress, and ``seed-S.log``, the output of its process.
 """
 
 import traceback
@@ -19,7 +18,7 @@ from ratiosym.runs import checkpoint, loop
 from ratiosym.runs.directory import clear_failure, read_failure, write_failure
 from ratiosym.runs.files import clear_leftovers, write_json
 
-PROGRESS_SECONDS = 2.0  # between two notes of a run's progress
+PROGRESS_SECONDS = 2.0  # between two records of a run's progress
 
 
 @dataclass(frozen=True)
@@ -33,13 +32,14 @@ class RunJob:
 
     @property
     def name(self) -> str:
-        """The run's path within the study."""
+        """Path of the run within the study."""
         return str(self.planned.path)
 
     @property
     def path(self) -> Path:
-        """Of its lock, log and notes. They are not in the run's directory, which must hold nothing
-        but what 'ratiosym train' writes (Decision 52).
+        """Prefix of its lock, log and notes.
+
+        They are not in the run's directory, which contains exactly what 'ratiosym train' writes.
         """
         return self.study / "work" / self.planned.path.relative_to("runs")
 
@@ -50,7 +50,7 @@ class RunJob:
 
     @property
     def notes(self) -> Path:
-        """Where its worker writes down how far it is."""
+        """File in which its worker records the progress."""
         return job_file(self, ".json")
 
     @property
@@ -84,7 +84,7 @@ class RunJob:
                 )
         except Exception as error:
             if ending.is_set():
-                # Libraries turn the interrupt into errors of their own: no failure of the run.
+                # Libraries turn the interrupt into errors of their own, which are not failures.
                 raise KeyboardInterrupt from error
             what = f"{type(error).__name__}: {error}"
             write_failure(self.directory, what, traceback.format_exc())
@@ -96,13 +96,14 @@ class RunJob:
         write_failure(self.directory, *reason.split("\n", 1))
 
     def forget_failure(self) -> None:
-        """Make a failed run one that can be resumed."""
+        """Make a failed run resumable."""
         clear_failure(self.directory)
 
 
 class ProgressNotes:
-    """How far a run is, written to a file now and then. Times are of this process alone, its start
-    included.
+    """Progress of a run, written to a file regularly.
+
+    Times only cover this process, including its start.
     """
 
     def __init__(self, path: Path) -> None:
@@ -112,7 +113,7 @@ class ProgressNotes:
         self.values: dict[str, Any] = {}
 
     def take(self, progress: loop.Progress) -> None:
-        """Note what happened."""
+        """Update the notes."""
         if self.first_steps is None:
             self.first_steps = progress.steps
         self.values["steps"] = progress.steps

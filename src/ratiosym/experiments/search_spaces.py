@@ -14,7 +14,7 @@ Choices = tuple[float, ...]
 Point = dict[str, float]  # one value of each parameter
 SearchKind = Literal["paper", "trust-region"]
 
-# Table 2, for every algorithm.
+# Table 2, shared by all algorithms.
 COMMON: dict[str, Choices] = {
     "actor_learning_rate": (1e-4, 2.5e-4, 5e-4),
     "critic_learning_rate": (1e-4, 2.5e-4, 5e-4),
@@ -45,7 +45,7 @@ def whole_grid(objective: str) -> tuple[Point, ...]:
 
 
 def default_trials(objective: str) -> int:
-    """The paper's number of trials: 40 for one parameter, 80 for two or more."""
+    """Return the paper's number of trials: 40 for one parameter, 80 for two or more."""
     return TRIALS[min(2, max(1, len(get_objective(objective).parameters)))]
 
 

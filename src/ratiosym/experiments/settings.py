@@ -168,33 +168,33 @@ def to_settings(entries: dict[Wanted, Any]) -> Settings:
 
 @cache
 def read_shipped() -> dict[str, dict[str, dict[str, Any]]]:
-    """All shipped settings: task, objective, then options and where they come from."""
+    """Read all shipped settings and their origins, by task and objective."""
     found: dict[str, dict[str, dict[str, Any]]] = json.loads(SHIPPED.read_text())
     return found
 
 
 def shipped_settings(task: str, objective: str) -> dict[str, Any]:
-    """The options shipped for a task and an objective; InputError if there are none."""
+    """Return the options shipped for a task and objective; raise ``InputError`` without any."""
     entries = read_shipped()
     if objective not in entries.get(task, {}):
         names = ", ".join(f"{t} ({', '.join(by)})" for t, by in entries.items())
         raise InputError(
             f"There are no tuned settings for {objective} on '{task}'. There are some for: "
             f"{names}. "
-            f"Leave `tuned` out, or search your own with 'ratiosym tune'."
+            f"Omit `tuned`, or search for your own with 'ratiosym tune'."
         )
     options: dict[str, Any] = entries[task][objective]["options"]
     return dict(options)
 
 
 def ship(paths: Iterable[Path], table: Path = SHIPPED) -> None:
-    """Add the outcome of searches, each a ``best.json``, to a table of settings."""
+    """Add the results of searches, each a ``best.json``, to a table of settings."""
     entries = json.loads(table.read_text()) if table.exists() else {}
     for path in paths:
         best = files.read_json(path)
         if "params" not in best:
             raise InputError(
-                f"'{path}' is not the outcome of a search, which 'ratiosym tune' writes as "
+                f"'{path}' is not the result of a search, which 'ratiosym tune' writes as "
                 f"best.json."
             )
         config = best["config"]

@@ -1,4 +1,4 @@
-"""Algorithms x tasks x seeds: which runs are done, which are missing, and running the rest.
+"""Studies (algorithms x tasks x seeds): their status, and running what is missing.
 
     STUDY/plan.json                    what is to be run, and where it was started
     STUDY/tuning/TASK/LABEL/           the search of an algorithm on a task, if the plan tunes them
@@ -7,8 +7,8 @@
                                        it failed
     STUDY/work/                        locks, progress notes and logs of workers
 
-Everything that is known of a study is in these files: everyone who reads them sees the same, and a
-study that was interrupted at any moment is resumed from them.
+These files contain the whole state of a study: all processes see the same, and a study can be
+interrupted at any time and resumed from them.
 """
 
 import dataclasses
@@ -49,10 +49,10 @@ class RunStatus:
     run: PlannedRun
     state: State
     steps: int = 0
-    mean_return: float | None = None  # of the newest evaluation
-    steps_per_second: float | None = None  # of the newest update
+    mean_return: float | None = None  # of the latest evaluation
+    steps_per_second: float | None = None  # of the latest update
     timed_steps: int = 0  # steps of its last process ...
-    seconds: float = 0.0  # ... and how long that took, start and evaluations included
+    seconds: float = 0.0  # ... and their duration, including start and evaluations
     error: str = ""
 
 
@@ -64,25 +64,24 @@ class StudyStatus:
     runs: tuple[RunStatus, ...]
 
     def of(self, state: State) -> list[RunStatus]:
-        """The runs in a state."""
+        """Return the runs in a state."""
         return [run for run in self.runs if run.state == state]
 
     @property
     def steps(self) -> int:
-        """Environment steps done."""
+        """Number of environment steps done."""
         return sum(run.steps for run in self.runs)
 
     @property
     def total_steps(self) -> int:
-        """Environment steps of the whole study."""
+        """Number of environment steps of the whole study."""
         return sum(run.run.steps for run in self.runs)
 
     def seconds_left(self) -> float | None:
-        """An estimate from the speed of each task so far; a task that has not been run yet counts
-        like the others.
+        """Estimate the time left from the speed of each task so far, or the average of the others.
 
-        None before anything is known. Failed runs count as over. It assumes as many runs at once as
-        there are now, or, while nothing runs, as there are cores.
+        Returns None before any speed is known. Failed runs count as over. Assumes the current
+        number of parallel runs, or one per core if nothing is running.
         """
         left = [run for run in self.runs if run.state not in ("done", "failed")]
         if not left:
@@ -99,7 +98,7 @@ class StudyStatus:
 
 
 def speed(runs: Sequence[RunStatus]) -> float | None:
-    """Steps per second of these runs' processes; None if none has made any."""
+    """Return the steps per second of these runs, or None if there are no steps."""
     steps = sum(run.timed_steps for run in runs)
     seconds = sum(run.seconds for run in runs if run.timed_steps)
     return steps / seconds if steps > 0 and seconds > 0 else None
@@ -109,13 +108,13 @@ def speed(runs: Sequence[RunStatus]) -> float | None:
 
 
 def check_directory(plan: Plan, directory: Path) -> None:
-    """A study's directory is new, empty, or already holds this study."""
+    """Raise unless the directory is new, empty, or contains this study."""
     if (directory / "plan.json").exists():
         check_same_plan(plan, read_study(directory), directory)
         return
     if directory.exists() and not directory.is_dir():
         raise InputError(
-            f"'{directory}' is a file; `out` must name a directory that is new, empty or a study's."
+            f"'{directory}' is a file; `out` must be a directory: new, empty or a study's."
         )
     if directory.exists() and any(not files.is_leftover(p.name) for p in directory.iterdir()):
         raise InputError(
@@ -125,7 +124,7 @@ def check_directory(plan: Plan, directory: Path) -> None:
 
 
 def begin_study(plan: Plan, directory: Path) -> None:
-    """Write the plan of a new study; one that is there stays as it is."""
+    """Write the plan of a new study; do not change an existing one."""
     check_directory(plan, directory)
     if (directory / "plan.json").exists():
         return
@@ -156,7 +155,7 @@ def read_study(directory: Path, command: str = "study run") -> Plan:
     data = files.read_json(path)
     if not isinstance(data.get("plan"), dict):
         raise InputError(
-            f"'{path}' has no plan in it. Restore the right one, or start a study in another "
+            f"'{path}' contains no plan. Restore the right one, or start a study in another "
             f"directory."
         )
     try:
@@ -213,9 +212,9 @@ def check_same_plan(plan: Plan, found: Plan, directory: Path) -> None:
         f"{n} {brief(getattr(found, n))} there, {brief(getattr(plan, n))} here" for n in different
     )
     raise InputError(
-        f"'{directory}' holds another study: {described or 'the presets have changed'}. Resume "
-        f"that one: ratiosym study run --out '{directory}'. Or choose another `out`; nothing was "
-        f"changed."
+        f"'{directory}' contains a different study: {described or 'the presets have changed'}. "
+        f"Resume that one: ratiosym study run --out '{directory}'. Or choose another `out`; "
+        f"nothing was changed."
     )
 
 
@@ -223,7 +222,7 @@ _MAY_DIFFER = ("name", "about", "track", "settings")
 
 
 def brief(value: object) -> str:
-    """A part of a plan in a few words."""
+    """Format a part of a plan briefly."""
     if not isinstance(value, tuple):
         return repr(value)
     names = [str(getattr(entry, "label", entry)) for entry in value]
@@ -236,8 +235,8 @@ def check_runs(runs: Iterable[PlannedRun], directory: Path) -> None:
         place = directory / run.path
         if (place / "config.json").exists() and read_config(place) != run.config:
             raise InputError(
-                f"'{place}' holds a run with other settings than the plan now gives it (compare "
-                f"its config.json; another version may have other presets). Move it away, or "
+                f"'{place}' holds a run with settings other than the plan's (compare its "
+                f"config.json; another version may have other presets). Move it away, or "
                 f"choose another `out`; nothing was changed."
             )
 
@@ -246,13 +245,13 @@ def check_runs(runs: Iterable[PlannedRun], directory: Path) -> None:
 
 
 def run_status(job: RunJob) -> RunStatus:
-    """The state of one run, from its files."""
+    """Determine the state of one run from its files."""
     run, notes = job.planned, read_notes(job.notes)
     if job.is_done:
         return RunStatus(run, "done", **{**notes, "steps": run.steps})
     if is_claimed(job):
         return RunStatus(run, "running", **notes)
-    notes["steps"] = int(job.progress())  # where it would be resumed
+    notes["steps"] = int(job.progress())  # from where it would be resumed
     if (error := read_failure(job.directory)) is not None:
         return RunStatus(run, "failed", **notes, error=error)
     has_begun = (job.directory / "config.json").exists()
@@ -260,7 +259,7 @@ def run_status(job: RunJob) -> RunStatus:
 
 
 def read_notes(path: Path) -> dict[str, Any]:
-    """What a worker noted last; nothing if it has not yet."""
+    """Read the progress that a worker recorded last; empty if there is none."""
     try:
         data = files.read_json(path)
     except InputError:
@@ -270,7 +269,7 @@ def read_notes(path: Path) -> dict[str, Any]:
 
 
 def study_status(directory: str | Path) -> StudyStatus:
-    """The state of the study in a directory."""
+    """Determine the state of the study in a directory."""
     directory = Path(directory)
     plan = read_study(directory)
     return StudyStatus(plan, tuple(run_status(RunJob(directory, run)) for run in plan.runs()))
@@ -287,8 +286,7 @@ def run_study(
     on_progress: Callable[[StudyStatus], None] = lambda _: None,
     shard: Shard | None = None,
 ) -> StudyStatus:
-    """Run whatever is missing of a study. Failed runs are left as they are, unless
-    ``retry_failed``.
+    """Run whatever is missing of a study. Failed runs are only repeated with ``retry_failed``.
 
     ``executor`` is called for somewhere to compute, once everything has been checked. Several
     ``run_study`` at once share the work; each returns when everything is over. One with a
@@ -327,7 +325,7 @@ def run_part(
 
         def report() -> None:
             for job in jobs:
-                # A run without a lock has never had a worker: one call for each, of thousands.
+                # Skip runs without a lock, which never had a worker: there can be thousands.
                 is_over = statuses[job.name].state in ("done", "failed")
                 if not is_over and job_file(job, ".lock").exists():
                     statuses[job.name] = run_status(job)
@@ -338,7 +336,7 @@ def run_part(
 
 
 def forget_failures(jobs: list[RunJob]) -> None:
-    """Failed runs that nobody is working on can be resumed again."""
+    """Make failed runs resumable, unless someone is working on them."""
     for job in jobs:
         if read_failure(job.directory) is not None:
             with claim(job) as is_ours:

@@ -25,7 +25,7 @@ def test_without_ray(monkeypatch):
 
 @pytest.mark.parametrize(("cpus", "gpus"), [(0, 0), (-1, 1), (1, -1)])
 def test_a_worker_needs_something(cpus, gpus):
-    with pytest.raises(InputError, match=r"needs some of at least one"):
+    with pytest.raises(InputError, match=r"at least one must be positive"):
         RayTasks(cpus, gpus)
 
 

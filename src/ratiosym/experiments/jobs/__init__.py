@@ -1,8 +1,8 @@
-"""Jobs: work that is claimed by a lock and carried out by one process per core or by Ray tasks.
+"""Jobs: work that is claimed with a lock and executed by local processes or Ray tasks.
 
-A study's runs and a search's workers are jobs. ``run_jobs`` carries them out with an executor,
-``LocalProcesses`` or ``RayTasks``; a job whose worker dies is started again, unless several in a
-row die without progress.
+The runs of a study and the workers of a search are jobs. ``run_jobs`` executes them with an
+executor, ``LocalProcesses`` or ``RayTasks``. A job whose worker dies is restarted, unless several
+in a row die without progress.
 """
 
 from ratiosym.experiments.jobs.cluster import RayTasks

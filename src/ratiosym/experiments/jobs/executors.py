@@ -1,4 +1,4 @@
-"""Where jobs are carried out. This module: processes on this machine, each on cores of its own."""
+"""Executors of jobs: their protocol, and processes on this machine pinned to their own cores."""
 
 import os
 import pickle
@@ -17,16 +17,16 @@ from ratiosym.experiments.jobs.cluster import RayTasks
 from ratiosym.experiments.jobs.job import Job, job_file
 from ratiosym.learning.devices import num_cores
 
-GRACE_SECONDS = 10.0  # for a worker that has been asked to end, before it is killed
-LOG_LINES = 20  # of a dead worker's log that are shown
+GRACE_SECONDS = 10.0  # between asking a worker to end and killing it
+LOG_LINES = 20  # shown of a dead worker's log
 
 
 @runtime_checkable
 class Executor(Protocol):
-    """Somewhere to compute. What has become of a job is for the job to say."""
+    """Runs jobs. Whether a job succeeded is for the job itself to say."""
 
     def capacity(self) -> int:
-        """How many jobs can be carried out at once."""
+        """Number of jobs that can run at the same time."""
 
     def has_room(self) -> bool:
         """Whether another job may be started."""
@@ -35,7 +35,7 @@ class Executor(Protocol):
         """Start a worker for a job."""
 
     def ended(self) -> list[tuple[Job, str]]:
-        """Jobs whose worker has ended since the last call, and how it died ('' if it did not)."""
+        """Return jobs whose worker has ended since the last call, and how it died ('' if not)."""
 
     def close(self) -> None:
         """End all workers."""
@@ -50,39 +50,39 @@ def choose_executor(
     num_cpus: float = 1,
     num_gpus: float = 0,
 ) -> MakeExecutor:
-    """The executor that a command's options describe; made when it is called."""
+    """Return a factory of the executor that a command's options describe."""
     if kind == "local":
         if (num_cpus, num_gpus) != (1, 0):
             raise InputError(
-                "`num_cpus` and `num_gpus` are for `executor` ray. On this machine, give "
+                "`num_cpus` and `num_gpus` are for `executor` ray. On this machine, use "
                 "`num_workers`."
             )
         check_workers(num_workers)
         return partial(LocalProcesses, num_workers)
     if num_workers is not None:
         raise InputError(
-            "`num_workers` is for `executor` local. Ray runs as many jobs as fit: give `num_cpus` "
+            "`num_workers` is for `executor` local. Ray runs as many jobs as fit: use `num_cpus` "
             "and `num_gpus`."
         )
     return partial(RayTasks, num_cpus, num_gpus)
 
 
 def check_workers(num_workers: int | None) -> None:
-    """Raise InputError for a number of workers that cannot be."""
+    """Raise ``InputError`` for an invalid number of workers."""
     if num_workers is not None and num_workers < 1:
         raise InputError(f"`num_workers` is {num_workers}; it must be at least 1.")
 
 
 def default_workers() -> int:
-    """One worker per core; a single one where there is an accelerator, which it has to itself."""
+    """Return one worker per core, or a single one if there is an accelerator."""
     return num_cores() if jax.default_backend() == "cpu" else 1
 
 
 class LocalProcesses:
-    """One process per job, each bound to cores of its own.
+    """One process per job, each pinned to its own cores.
 
-    A start costs some seconds; for that a crash takes no other job with it, memory is returned, and
-    every job can be killed and restarted by itself (Decision 51).
+    Starting a process takes a few seconds. In return, a crash does not affect other jobs, memory is
+    freed, and every job can be killed and restarted separately.
     """
 
     def __init__(self, num_workers: int | None = None) -> None:
@@ -93,7 +93,7 @@ class LocalProcesses:
         self._busy: list[tuple[Job, list[int], subprocess.Popen[bytes]]] = []
 
     def capacity(self) -> int:
-        """The number of processes."""
+        """Number of processes."""
         return self.num_workers
 
     def has_room(self) -> bool:
@@ -101,7 +101,7 @@ class LocalProcesses:
         return bool(self._free)
 
     def start(self, job: Job) -> None:
-        """Start a process for a job. What it prints goes into the job's log."""
+        """Start a process for a job; its output goes to the job's log."""
         cores = self._free.pop(0)
         path = job_file(job, ".log")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,14 +111,14 @@ class LocalProcesses:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is for us; we end our workers ourselves
+                start_new_session=True,  # keep Ctrl-C from workers, which we end ourselves
             )
         assert process.stdin is not None
         self._busy.append((job, cores, process))
-        send_job(process.stdin, job, cores)  # and the pipe stays open: a worker ends with it
+        send_job(process.stdin, job, cores)  # the pipe stays open, as a worker ends with it
 
     def ended(self) -> list[tuple[Job, str]]:
-        """Jobs whose process has ended."""
+        """Return the jobs whose process has ended."""
         over = [entry for entry in self._busy if entry[2].poll() is not None]
         self._busy = [entry for entry in self._busy if entry not in over]
         for _, cores, process in over:
@@ -127,7 +127,7 @@ class LocalProcesses:
         return [(job, describe_end(job, process.returncode)) for job, _, process in over]
 
     def close(self) -> None:
-        """Ask workers to end; those that do not are killed."""
+        """Ask workers to end, and kill those that do not."""
         for _, _, process in self._busy:
             process.terminate()
         deadline = monotonic() + GRACE_SECONDS
@@ -142,7 +142,7 @@ class LocalProcesses:
 
 
 def send_job(pipe: IO[bytes], job: Job, cores: list[int]) -> None:
-    """Tell a worker process what to do. The pipe must stay open as long as the job is wanted."""
+    """Send a job to a worker process, which ends when the pipe is closed."""
     pickle.dump(cores, pipe)
     pickle.dump(job, pipe)
     pipe.flush()
@@ -154,7 +154,7 @@ def _close_input(process: subprocess.Popen[bytes]) -> None:
 
 
 def describe_end(job: Job, code: int) -> str:
-    """How a process died, with the last lines that it printed."""
+    """Describe how a process died, with the last lines of its output."""
     if code == 0:
         return ""
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
@@ -163,8 +163,9 @@ def describe_end(job: Job, code: int) -> str:
 
 
 def share_cores(num_workers: int) -> list[list[int]]:
-    """The cores of each worker: divided among them if there are enough, otherwise one each, used by
-    several. Empty lists where processes cannot be bound to cores.
+    """Divide the cores among the workers, or give each worker one if there are too few.
+
+    Returns empty lists if processes cannot be pinned to cores.
     """
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     if len(cores) >= num_workers:

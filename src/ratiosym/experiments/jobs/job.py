@@ -1,4 +1,4 @@
-"""What a job is, and the lock that makes sure that only one process works on it."""
+"""The protocol of a job, and the lock that ensures that only one process works on it."""
 
 import fcntl
 from collections.abc import Iterator
@@ -13,8 +13,10 @@ ending = Event()  # this worker process has been asked to end
 
 @runtime_checkable
 class Job(Protocol):
-    """A piece of work. It is pickled for its worker, and everything about its state is on disk (or
-    in a database), so that every process sees the same.
+    """A unit of work.
+
+    A job is pickled for its worker. All of its state is on disk or in a database, so that every
+    process sees the same.
     """
 
     @property
@@ -23,32 +25,30 @@ class Job(Protocol):
 
     @property
     def path(self) -> Path:
-        """What the job's own files begin with: ``path.lock``, ``path.log``."""
+        """Prefix of the job's own files: ``path.lock``, ``path.log``."""
 
     def is_over(self) -> bool:
-        """Whether there is nothing left to do: it has succeeded, or failed for good."""
+        """Whether it has succeeded or finally failed."""
 
     def progress(self) -> float:
-        """A number that grows as the job gets anywhere: what a dead worker's successor starts
-        from.
-        """
+        """A number that grows with the progress that survives the death of a worker."""
 
     def run(self) -> None:
-        """Do it, or continue it. Called in a worker that has claimed the job."""
+        """Start or continue the job. Called in a worker that has claimed it."""
 
     def give_up(self, reason: str) -> None:
         """Record that the job has failed because its workers died."""
 
 
 def job_file(job: Job, suffix: str) -> Path:
-    """A file of a job: its lock, its log."""
+    """Return the path of a job's lock or log."""
     return job.path.with_name(job.path.name + suffix)
 
 
 def perform(job: Job, patience: float = 1.0) -> bool:
-    """Claim a job and run it unless it is over. False if another process has it.
+    """Claim a job and run it unless it is over. Returns False if another process holds it.
 
-    ``patience`` in seconds outlasts processes that only test the lock.
+    ``patience``, in seconds, outlasts processes that only test the lock.
     """
     with claim(job, patience) as is_ours:
         if is_ours and not job.is_over():
@@ -58,8 +58,9 @@ def perform(job: Job, patience: float = 1.0) -> bool:
 
 @contextmanager
 def claim(job: Job, patience: float = 1.0) -> Iterator[bool]:
-    """Hold the lock of a job: whether we got it. The operating system releases it with the process,
-    however that ends.
+    """Try to lock a job, and yield whether we hold the lock.
+
+    The operating system releases it however the process ends.
     """
     path = job_file(job, ".lock")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +86,7 @@ def is_locked(path: Path) -> bool:
 
 
 def _try_lock(descriptor: int, kind: int) -> bool:
-    """Lock an open file if nobody else holds it; whether we hold it now."""
+    """Lock an open file unless another process holds it; return whether we hold it."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Carrying out many jobs: the next one wherever there is room, again where a worker has died."""
+"""Running many jobs: start the next one when there is room, and restart those whose worker died."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -7,17 +7,17 @@ from time import sleep
 from ratiosym.experiments.jobs.executors import Executor
 from ratiosym.experiments.jobs.job import Job, claim, is_claimed
 
-MAX_LOSSES = 3  # workers that a job may lose in a row without making progress (Decision 54)
+MAX_LOSSES = 3  # consecutive workers that a job may lose without progress before it is given up
 POLL_SECONDS = 0.5
 
 
 def run_jobs(
     jobs: Iterable[Job], executor: Executor, on_poll: Callable[[], None] = lambda: None
 ) -> dict[str, str]:
-    """Carry out jobs until all are over. Returns those that were given up, by name, and why.
+    """Run jobs until all are over. Returns the names of those that were given up, with the reason.
 
-    Jobs that another process has claimed are waited for: it may die and leave them to us.
-    ``on_poll`` is called about twice per second.
+    Waits for jobs that another process has claimed, as it may die and leave them to us. ``on_poll``
+    is called about twice per second.
     """
     runner = _Runner(jobs, executor)
     while True:
@@ -36,12 +36,14 @@ class _Runner:
     def __init__(self, jobs: Iterable[Job], executor: Executor) -> None:
         self.executor = executor
         self.waiting = deque(job for job in jobs if not job.is_over())
-        self.started: set[str] = set()  # by us, and not ended
-        self.losses: dict[str, tuple[int, float]] = {}  # in a row, and the progress at the last one
+        self.started: set[str] = set()  # by us, and still running
+        self.losses: dict[
+            str, tuple[int, float]
+        ] = {}  # consecutive losses, and the progress at the last one
         self.given_up: dict[str, str] = {}
 
     def start_more(self) -> None:
-        """Start the next jobs as far as there is room."""
+        """Start further jobs while there is room."""
         for job in list(self.waiting):
             if not self.executor.has_room():
                 return
@@ -53,7 +55,7 @@ class _Runner:
                 self.executor.start(job)
 
     def settle(self, job: Job, death: str) -> None:
-        """A worker has ended: its job is over, waits for another worker, or is given up."""
+        """Handle the end of a worker: its job is over, is queued again, or is given up."""
         self.started.discard(job.name)
         if job.is_over():
             return
@@ -65,7 +67,7 @@ class _Runner:
             self.give_up(job, death)
 
     def count_loss(self, job: Job) -> int:
-        """How many workers in a row the job has lost without making progress."""
+        """Count the consecutive workers that the job has lost without progress."""
         count, before = self.losses.get(job.name, (0, float("-inf")))
         progress = job.progress()
         count = count + 1 if progress <= before else 1
@@ -73,7 +75,7 @@ class _Runner:
         return count
 
     def give_up(self, job: Job, death: str) -> None:
-        """Let a job fail, unless another process has claimed it."""
+        """Mark a job as failed, unless another process has claimed it."""
         with claim(job) as is_ours:
             if is_ours:
                 reason = f"{MAX_LOSSES} workers in a row died without progress. {death}"

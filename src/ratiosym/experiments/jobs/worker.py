@@ -1,6 +1,4 @@
-"""A worker process: ``python -m ratiosym.experiments.jobs.worker`` reads one job from its standard
-input and carries it out.
-"""
+"""A worker process: ``python -m ratiosym.experiments.jobs.worker`` runs one job read from stdin."""
 
 import os
 import pickle
@@ -15,10 +13,10 @@ from ratiosym.learning.devices import start_jax
 
 
 def main() -> None:
-    """Read cores and a job, as ``executors.send_job`` writes them, and carry the job out."""
+    """Read cores and a job, as written by ``executors.send_job``, and run the job."""
     cores = pickle.load(sys.stdin.buffer)
     if cores and hasattr(os, "sched_setaffinity"):
-        # Before JAX starts, which takes its devices and threads from this.
+        # Before JAX starts, as it determines the number of devices and threads.
         os.sched_setaffinity(0, cores)
     signal.signal(signal.SIGTERM, _interrupt)
     job = pickle.load(sys.stdin.buffer)
@@ -27,21 +25,22 @@ def main() -> None:
     try:
         perform(job)
     except InputError as error:
-        sys.exit(str(error))  # one sentence for the log; other errors with their traceback
+        sys.exit(str(error))  # only the message in the log; other errors have a traceback
 
 
 def _interrupt(number: int, frame: Any) -> None:
-    """Asked to end: as with Ctrl-C, so that files are closed."""
+    """End as with Ctrl-C, so that files are closed."""
     ending.set()
     raise KeyboardInterrupt
 
 
 def _exit_with_input() -> None:
-    """End with the process that started this one: its end of the pipe closes however it dies.
-    Otherwise workers would stay behind, on cores that the next start wants (Decision 53). Work
-    since the last checkpoint is lost.
+    """Exit when the parent process ends, which closes its end of the pipe however it dies.
+
+    Otherwise orphaned workers would occupy cores that the next start needs. Work since the last
+    checkpoint is lost.
     """
-    # Not through sys.stdin, whose lock a thread must not hold when Python exits.
+    # Do not use sys.stdin, whose lock a thread must not hold when Python exits.
     while os.read(0, 1024):
         pass
     os._exit(1)

@@ -1,8 +1,8 @@
 """Searching for hyperparameters: Optuna's TPE, seeds one after another with pruning checks between
 them; or every point of a grid, none of them pruned.
 
-search.json             what is searched, and with which settings
-journal.log             the Optuna study, unless a database holds it
+search.json             the search space and settings
+journal.log             the Optuna study, unless it is in a database
 trials/0007/seed-1000/  one seed of a trial: config.json, evaluations.csv, and summary.json when it
                         has finished
 work/                   locks and logs of worker processes, and how far the search is
@@ -11,9 +11,8 @@ best.json               the settings of the best one (``ratiosym train --config`
 importance.json         and how much each hyperparameter mattered
 
 A search of N trials numbers them 0 to N - 1 and queues all of them at the start. A worker claims
-the lowest number that is waiting; a trial whose worker died is queued again with its parameters and
-finished seeds. So there are never more or fewer than N trials, however many workers come and go
-(Decision 67).
+the lowest waiting number. A trial whose worker died is queued again with its parameters and
+finished seeds. So there are exactly N trials, however many workers come and go.
 """
 
 from ratiosym.experiments.search_spaces import SEEDS

@@ -1,4 +1,4 @@
-"""How much each hyperparameter mattered in a search."""
+"""Importance of hyperparameters in a search."""
 
 import numpy as np
 import optuna
@@ -9,17 +9,16 @@ from ratiosym.experiments.tuning.storage import quietly
 from ratiosym.experiments.tuning.trials import TrialQueue
 
 TARGET_QUANTILE = 0.25  # of PED-ANOVA
-FEWEST = 8  # trials that say anything about importance, and that roughly
+FEWEST = 8  # minimum number of trials for a rough estimate
 
 
 def main_effects(rows: list[TrialRow], space: dict[str, Choices]) -> dict[str, float]:
-    """How much of the difference between trials each hyperparameter explains by itself, as shares
-    of 1.
+    """Return the fraction of the variation between trials that each hyperparameter explains.
 
-    An additive model, value = sum over hyperparameters of effect(choice), fitted by ridge
-    regression to all trials with a finished seed, equal ones once. A hyperparameter's importance is
-    the variance of its effects over its choices. Where one hyperparameter decides nearly
-    everything, this finds it with 40 trials; PED-ANOVA does not (Decision 71).
+    Fits an additive model, value = sum over hyperparameters of effect(choice), by ridge regression
+    to all trials with a finished seed, without duplicates. The importance of a hyperparameter is
+    the variance of its effects over its choices. If a single hyperparameter determines nearly
+    everything, this finds it with 40 trials, whereas PED-ANOVA does not (docs/decisions.md, 71).
     """
     distinct = {
         tuple(row.params.values()): row for row in rows if row.seeds and row.state in FINISHED
@@ -43,8 +42,9 @@ def main_effects(rows: list[TrialRow], space: dict[str, Choices]) -> dict[str, f
 
 
 def ped_anova(queue: TrialQueue) -> dict[str, float]:
-    """Optuna's measure that needs no further library: what tells the best quarter of the complete
-    trials apart.
+    """Return PED-ANOVA importances: what distinguishes the best quarter of the complete trials.
+
+    It is Optuna's only measure that needs no further library.
     """
     if sum(row.state == "complete" for row in queue.rows()) < FEWEST:
         return {}

@@ -1,4 +1,4 @@
-"""The outcome of a search, and the files it is written to."""
+"""The results of a search and their files."""
 
 import csv
 import dataclasses
@@ -13,7 +13,7 @@ from ratiosym.runs import files
 
 @dataclass(frozen=True)
 class Outcome:
-    """The trials of a finished search."""
+    """Results of a finished search."""
 
     search: Search
     rows: list[TrialRow]
@@ -46,7 +46,7 @@ def write_best(outcome: Outcome, origin: dict[str, Any]) -> None:
         return
     config = search.trial_config(best.params, seed=0)
     details = {
-        # A final run is twice as long as one of the search, as in the paper.
+        # As in the paper, final runs are twice as long as those of the search.
         "config": dataclasses.replace(config, steps=2 * config.steps).to_dict(),
         "params": best.params,
         "value": best.value,
@@ -59,7 +59,7 @@ def write_best(outcome: Outcome, origin: dict[str, Any]) -> None:
 
 
 def write_trials(search: Search, rows: list[TrialRow]) -> None:
-    """One line per trial: number, state, value, parameters, value of each seed."""
+    """Write one line per trial: number, state, value, parameters, value of each seed."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(

@@ -1,4 +1,4 @@
-"""A search from start to end."""
+"""Running a search from start to finish."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
@@ -35,10 +35,10 @@ def tune(
     on_progress: OnProgress = ignore_progress,
     train: TrainSeed = train_seed,
 ) -> Outcome:
-    """Run a search, or resume it, and write its outcome.
+    """Run or resume a search, and write its results.
 
-    ``executor`` is called for somewhere to run workers, once everything has been checked; without
-    one this process runs all trials.
+    ``executor`` is called to create an executor for the workers, after everything has been checked;
+    without one, this process runs all trials.
     """
     check_search(search, is_shared=executor is not None)
     with closing(executor()) if executor else nullcontext() as workers:
@@ -90,7 +90,7 @@ def tune_all(
 def check_search(search: Search, is_shared: bool) -> None:
     """Raise InputError where a search cannot run: values, sizes, devices, trackers."""
     search.validate()
-    # Whether the task exists and the groups fit the devices.
+    # Check that the task exists and that the groups fit the devices.
     make_learner(make(search.config.task), search.config, 1)
     load_trackers(search.track)
     if is_shared:
@@ -150,26 +150,26 @@ def begin_directory(search: Search) -> None:
 
 
 def identity(search: Search) -> dict[str, Any]:
-    """What makes a search this one."""
+    """Return the settings that identify a search."""
     return {"study": search.study_name, "storage": search.address, "settings": search.settings()}
 
 
 def check_same_search(search: Search, found: dict[str, Any]) -> None:
-    """The search in a directory is this one."""
+    """Raise unless the search in the directory is this one."""
     own = identity(search)
     there = {name: found.get(name) for name in own}
     if there != own:
         raise InputError(
-            f"'{search.out}' holds another search ({describe_differences(there, own)}). Give the "
-            f"same options to resume it, or choose another `out`; nothing was changed."
+            f"'{search.out}' contains a different search ({describe_differences(there, own)}). Use "
+            f"the same options to resume it, or choose another `out`; nothing was changed."
         )
 
 
 def search_provenance(search: Search) -> dict[str, Any]:
-    """What ran and where; the command without the storage's password."""
+    """Describe what ran and where, without the storage's password in the command."""
     found = provenance.provenance()
     if search.storage is not None:
-        # As it was given, and as it is quoted for a shell.
+        # as it was given, and as quoted for a shell
         for written in (search.storage, search.storage.replace("'", "'\"'\"'")):
             for name in ("command", "started_by"):
                 found[name] = found[name].replace(written, search.address)

@@ -1,4 +1,4 @@
-"""What a search is, and the state of its trials."""
+"""The definition of a search, and the state of its trials."""
 
 import json
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ SAMPLER = {
     "n_startup_trials": 10,
     "n_ei_candidates": 24,
 }
-# The median rule after every seed, from the sixth complete trial on (Decision 68).
+# Median pruning after every seed, from the sixth complete trial on.
 PRUNER = {"n_startup_trials": 5, "n_warmup_steps": 0, "interval_steps": 1, "n_min_trials": 1}
 
 FINISHED = ("complete", "pruned", "diverged")
@@ -35,9 +35,9 @@ FINISHED = ("complete", "pruned", "diverged")
 
 @dataclass(frozen=True)
 class Search:
-    """A search: what is tried, on which task, and where its files go."""
+    """A search: its task, objective, trials, and the location of its files."""
 
-    config: RunConfig  # task, objective, budget; a trial replaces what is searched, and the seed
+    config: RunConfig  # task, objective, budget; trials replace the seed and what is searched
     num_trials: int
     out: Path
     seeds: tuple[int, ...] = SEEDS
@@ -61,22 +61,20 @@ class Search:
 
     @property
     def study_name(self) -> str:
-        """Its name in the storage."""
+        """Name of the study in the storage."""
         return self.name or f"{self.config.task}/{self.config.objective}"
 
     @property
     def address(self) -> str:
-        """Where the study is stored, without a password: for messages and files."""
+        """Location of the study without a password, for messages and files."""
         return "journal.log" if self.storage is None else hide_password(self.storage)
 
     def trial_config(self, params: dict[str, Any], seed: int) -> RunConfig:
-        """The run of one seed of a trial."""
+        """Return the configuration of one seed of a trial."""
         return change(self.config, **params, seed=seed)
 
     def settings(self) -> dict[str, Any]:
-        """Everything that a trial's value depends on, as plain data. All workers of a search must
-        agree on it.
-        """
+        """Return everything that a trial's value depends on, which all workers must share."""
         searched = (*self.space, "seed")
         fixed = {k: v for k, v in flatten(self.config).items() if k not in searched}
         data: dict[str, Any] = {"run": fixed, "space": self.space, "seeds": self.seeds}
@@ -88,7 +86,7 @@ class Search:
         return json.loads(json.dumps(data))
 
     def validate(self) -> None:
-        """Raise InputError where a trial could not run."""
+        """Raise ``InputError`` if some trial could not run."""
         if self.num_trials < 1:
             raise InputError(f"`num_trials` is {self.num_trials}; it must be at least 1.")
         if not self.seeds:
@@ -110,15 +108,15 @@ class Search:
         if shape.num_envs % shape.update_batch_size == 0 and shape.sequences_per_group % most:
             what = "environments" if shape.is_recurrent else "steps"
             raise InputError(
-                f"The search tries up to {most} minibatches (Table 2), which do not divide the "
-                f"{shape.sequences_per_group} {what} of a group ({shape.num_envs} environments in "
-                f"{shape.update_batch_size} groups). Choose `num_envs` as a multiple of "
-                f"{most * shape.update_batch_size}."
+                f"The search tries up to {most} minibatches (Table 2), but "
+                f"{shape.sequences_per_group} {what} per group ({shape.num_envs} environments in "
+                f"{shape.update_batch_size} groups) cannot be split into as many. Make `num_envs` "
+                f"a multiple of {most * shape.update_batch_size}."
             )
 
 
 def flatten(config: RunConfig) -> dict[str, Any]:
-    """A configuration and its parts as one table."""
+    """Flatten a configuration and its parts."""
     data = config.to_dict()
     parts = [data.pop(name) for name in ("objective_parameters", "hyperparameters", "shape")]
     return {**data, **{name: value for part in parts for name, value in part.items()}}

@@ -1,4 +1,4 @@
-"""One seed of a trial: training it, its value, and its files."""
+"""Training one seed of a trial: its value and its files."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,9 +21,7 @@ TrainSeed = Callable[[RunConfig], Iterable[Row]]
 
 
 def train_seed(config: RunConfig) -> Iterator[Row]:
-    """Train one seed from start to end: its evaluations as they come. The absolute metric is left
-    to final runs.
-    """
+    """Train one seed and yield its evaluations. The absolute metric is left to final runs."""
     enable_compilation_cache()
     for event in learn(make_learner(make(config.task), config, 1), config, [config.seed]):
         if isinstance(event, Evaluated):
@@ -33,26 +31,27 @@ def train_seed(config: RunConfig) -> Iterator[Row]:
 
 
 def final_return(evaluations: list[Row]) -> float:
-    """A seed's value: the mean return over the last 20% of its evaluations, not counting the one
-    before training.
+    """Return a seed's value: the mean return of the last 20% of its evaluations.
+
+    The evaluation before training does not count.
     """
     returns = [row["mean_return"] for row in evaluations[1:]]
     return mean(returns[-math.ceil(0.2 * len(returns)) :])
 
 
 class Diverged(ArithmeticError):  # noqa: N818  (what happened, not a mistake of the caller's)
-    """The returns of a seed stopped being numbers."""
+    """The returns of a seed became NaN or infinite."""
 
 
 def what_happened(error: Exception) -> str:
-    """The first sentence of an error, without the advice for a single run."""
+    """Return the first sentence of an error, without its advice for single runs."""
     return str(error).partition(". ")[0].rstrip(".") + "."
 
 
 def seed_value(
     directory: Path, config: RunConfig, train: TrainSeed, track: Sequence[str] = ()
 ) -> float:
-    """The value of a seed. It is trained and recorded, unless its record exists already."""
+    """Return the value of a seed, which is trained and recorded unless its record exists."""
     summary = directory / "summary.json"
     if (
         summary.exists()
@@ -78,7 +77,7 @@ def seed_value(
 def train_tracked(
     directory: Path, config: RunConfig, train: TrainSeed, track: Sequence[str]
 ) -> list[Row]:
-    """The evaluations of a seed, passed on to trackers as they come."""
+    """Yield the evaluations of a seed, and pass them to trackers."""
     trackers = TrackerGroup(load_trackers(track), RunInfo(directory, config, resumed_at=None))
     rows: list[Row] = []
     summary = None

@@ -1,4 +1,4 @@
-"""Where the Optuna study of a search is stored: in a journal file (one machine) or PostgreSQL."""
+"""Storage of the Optuna study of a search: a journal file (one machine) or PostgreSQL."""
 
 import contextlib
 import hashlib
@@ -17,38 +17,39 @@ from optuna.trial import TrialState
 
 from ratiosym.errors import InputError, MissingLibraryError
 
-# Optuna numbers its own trials, failed ones included. Ours is this attribute of them.
+# Optuna's own trial numbers include failed trials. Ours is this attribute.
 NUMBER = "place"
-# Workers of a database send a heartbeat every so many seconds; one that has been silent for longer
-# than the grace period has lost its trial.
+# Workers of a database send heartbeats at this interval in seconds; one that has been silent for
+# longer than the grace period loses its trial.
 HEARTBEAT_SECONDS = 20
 GRACE_SECONDS = 90
 
 
 def trial_directory(out: Path, number: int) -> Path:
-    """Where the seeds of a trial are."""
+    """Return the directory of a trial's seeds."""
     return out / "trials" / f"{number:04d}"
 
 
 @runtime_checkable
 class StudyStorage(Protocol):
-    """Optuna's storage, a lock for all workers, and which trials' workers are alive."""
+    """Optuna's storage, with a lock for all workers and a way to detect dead ones."""
 
     storage: Any
 
     def exclusive(self) -> AbstractContextManager[Any]:
-        """Held by one worker at a time, and released if it dies."""
+        """Lock that is held by one worker at a time, and released if it dies."""
 
     def hold(self, trial_id: int, number: int) -> AbstractContextManager[Any]:
-        """Show, as long as it is open, that the trial's worker is alive."""
+        """Signal, while it is open, that the trial's worker is alive."""
 
     def fail_abandoned(self, study: Any) -> None:
         """Fail running trials whose worker has died."""
 
 
 class JournalFile:
-    """A file, for the processes of one machine. Its locks are the operating system's, which
-    releases them with their process, however it dies.
+    """A file for the processes of one machine.
+
+    The operating system releases its locks however a process dies.
     """
 
     def __init__(self, out: Path) -> None:
@@ -62,11 +63,11 @@ class JournalFile:
         )
 
     def exclusive(self) -> AbstractContextManager[Any]:
-        """One worker at a time."""
+        """Lock for one worker at a time."""
         return FileLock(self.out / "claims.lock")
 
     def hold(self, trial_id: int, number: int) -> AbstractContextManager[Any]:
-        """The lock on a trial's directory."""
+        """Lock a trial's directory."""
         directory = trial_directory(self.out, number)
         directory.mkdir(parents=True, exist_ok=True)
         return FileLock(directory / "lock", timeout=0)
@@ -82,7 +83,7 @@ class JournalFile:
 
 
 def truncate_unfinished_line(path: Path) -> None:
-    """Cut off a line whose writer was killed before its end."""
+    """Remove a last line whose writer was killed halfway."""
     if path.exists():
         content = path.read_bytes()
         if not content.endswith(b"\n"):
@@ -90,19 +91,19 @@ def truncate_unfinished_line(path: Path) -> None:
 
 
 class PostgresDatabase:
-    """A PostgreSQL server, for workers on many machines. Those that send heartbeats are alive."""
+    """A PostgreSQL server for workers on several machines, which send heartbeats."""
 
     def __init__(self, address: str, study_name: str) -> None:
         url = database_url(address)
         import sqlalchemy
 
-        # A connection lasts for one question: workers wait for hours between two.
+        # Use a connection per query, as hours may pass between two of them.
         options = {"connect_args": {"connect_timeout": 10}, "poolclass": sqlalchemy.pool.NullPool}
         digest = hashlib.sha256(f"ratiosym {study_name}".encode()).digest()
         self._key = int.from_bytes(digest[:8], signed=True)
         self._lock = sqlalchemy.text("SELECT pg_advisory_xact_lock(:key)")
         self._engine = sqlalchemy.create_engine(url, **options)
-        # Exclusive, since two workers that create the tables at once would get errors.
+        # Exclusive, as two workers that create the tables simultaneously would get errors.
         with self.exclusive(), quietly():
             self.storage = optuna.storages.RDBStorage(
                 url,
@@ -113,15 +114,16 @@ class PostgresDatabase:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """A lock of the server's. It ends with the transaction, and that with its connection."""
+        """Server-side lock, which ends with the transaction or its connection."""
         with self._engine.begin() as connection:
             connection.execute(self._lock, {"key": self._key})
             yield
 
     @contextmanager
     def hold(self, trial_id: int, number: int) -> Iterator[None]:
-        """Heartbeats, the first one before the trial is called running: without any it would never
-        be found abandoned.
+        """Send heartbeats, the first one before the trial is marked as running.
+
+        A running trial without heartbeats would never be recognised as abandoned.
         """
         self.storage.record_heartbeat(trial_id)
         is_over = threading.Event()
@@ -135,18 +137,18 @@ class PostgresDatabase:
 
     def _beat(self, trial_id: int, is_over: threading.Event) -> None:
         while not is_over.wait(HEARTBEAT_SECONDS):
-            with contextlib.suppress(Exception):  # the server may be away for a moment
+            with contextlib.suppress(Exception):  # the server may be briefly unavailable
                 self.storage.record_heartbeat(trial_id)
 
     def fail_abandoned(self, study: Any) -> None:
-        """Fail trials whose heartbeats have stopped for too long."""
+        """Fail trials without a recent heartbeat."""
         with quietly():
             optuna.storages.fail_stale_trials(study)
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without Optuna's warnings about experimental features or few trials."""
+    """Suppress Optuna's warnings about experimental features and few trials."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -161,11 +163,12 @@ _ADVICE = (
 
 
 def hide_password(address: str) -> str:
-    """The address of a storage without its secret. Only addresses of the usual form are shown at
-    all: what is mistyped may hold a password anywhere.
+    """Return the address of a storage without its password.
+
+    An address of unusual form is hidden completely, as it may contain a password anywhere.
     """
     if not re.match(r"[A-Za-z][A-Za-z0-9+]*://", address):
-        return "(hidden: it may hold a password)"
+        return "(hidden: it may contain a password)"
     scheme, sign, rest = address.partition("://")
     user, at, place = rest.rpartition("@")
     name, colon, _ = user.partition(":")
@@ -174,7 +177,7 @@ def hide_password(address: str) -> str:
 
 
 def database_url(address: str) -> str:
-    """The address as SQLAlchemy wants it, or InputError."""
+    """Convert an address to SQLAlchemy's form; raise ``InputError`` if it is invalid."""
     shown = hide_password(address)
     if not address.startswith(("postgresql://", "postgresql+psycopg://")):
         raise InputError(f"`storage` is {_quote(shown)}. {_ADVICE}")
@@ -190,7 +193,7 @@ def database_url(address: str) -> str:
         url = sqlalchemy.make_url(address).set(drivername="postgresql+psycopg")
     except (sqlalchemy.exc.ArgumentError, ValueError):
         raise InputError(
-            f"`storage` is {_quote(shown)}, which is not an address. {_ADVICE}"
+            f"`storage` is {_quote(shown)}, which is not a valid address. {_ADVICE}"
         ) from None
     if not url.database:
         raise InputError(f"`storage` is {_quote(shown)}, which names no database. {_ADVICE}")
@@ -203,7 +206,7 @@ def _quote(shown: str) -> str:
 
 @contextmanager
 def database_errors(address: str | None) -> Iterator[None]:
-    """Errors of a database in one sentence, and without its password."""
+    """Turn database errors into a short message without the password."""
     if address is None:
         yield
         return
@@ -219,6 +222,6 @@ def database_errors(address: str | None) -> Iterator[None]:
         for secret in (parsed.password, parsed.query.get("password")):
             line = line.replace(str(secret), "***") if secret else line
         raise InputError(
-            f"The database '{hide_password(address)}' does not answer as it should: {line}. "
-            f"Finished trials are kept: the same command resumes the search."
+            f"The database '{hide_password(address)}' reports an error: {line}. Finished trials "
+            f"are kept; resume the search with the same command."
         ) from None

@@ -1,4 +1,4 @@
-"""The Optuna study of a search: its N trials, who may run which, and their results."""
+"""The Optuna study of a search: its trials, their assignment to workers, and their results."""
 
 from contextlib import ExitStack
 from time import sleep
@@ -21,7 +21,7 @@ POLL_SECONDS = 1.0
 
 
 class TrialQueue:
-    """The trials of a search. Any number of processes may have one; they see the same."""
+    """The trials of a search, shared by any number of processes."""
 
     def __init__(self, search: Search) -> None:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -45,7 +45,7 @@ class TrialQueue:
             self.fill()
 
     def check_settings(self) -> None:
-        """A study belongs to one search."""
+        """Raise unless the study belongs to this search."""
         there, here = self.study.user_attrs.get("settings"), self.search.settings()
         if there is None:
             self.study.set_user_attr("settings", here)
@@ -54,18 +54,18 @@ class TrialQueue:
             where = self.search.out if is_journal else self.search.address
             raise InputError(
                 f"The search '{self.search.study_name}' in '{where}' has other settings "
-                f"({describe_differences(there, here)}). Give the same ones to resume it, or "
+                f"({describe_differences(there, here)}). Use the same ones to resume it, or "
                 f"choose another {'`out`' if is_journal else '`name`'}; nothing was changed."
             )
 
     def check_number(self) -> None:
-        """A search can be made longer, not shorter."""
+        """Raise if the search has more trials than requested."""
         number = len(self.rows())
         if number > self.search.num_trials:
             raise InputError(
-                f"The search '{self.search.study_name}' has {number} trials already, but "
-                f"`num_trials` is {self.search.num_trials}. Their number can be raised, not "
-                f"lowered; nothing was changed."
+                f"The search '{self.search.study_name}' already has {number} trials, but "
+                f"`num_trials` is {self.search.num_trials}. It can be raised, but not lowered; "
+                f"nothing was changed."
             )
 
     def trials(self) -> list[FrozenTrial]:
@@ -75,7 +75,7 @@ class TrialQueue:
     def rows(self) -> list[TrialRow]:
         """The state of every trial."""
         newest: dict[int, FrozenTrial] = {}
-        for trial in self.trials():  # the last one of a number is the one that counts
+        for trial in self.trials():  # the last trial of a number counts
             newest[trial.user_attrs[NUMBER]] = trial
         return [make_row(number, newest[number]) for number in sorted(newest)]
 
@@ -84,8 +84,9 @@ class TrialQueue:
         return all(row.state in FINISHED for row in self.rows())
 
     def fill(self) -> None:
-        """Queue every trial that nobody has; those whose worker died, with what they have. Called
-        within ``exclusive``.
+        """Queue every trial that no worker has, keeping the results of dead workers.
+
+        Called within ``exclusive``.
         """
         self.home.fail_abandoned(self.study)
         found: dict[int, list[FrozenTrial]] = {}
@@ -130,12 +131,12 @@ class TrialQueue:
             sleep(POLL_SECONDS)
 
     def start(self, waiting: FrozenTrial, held: ExitStack) -> Any:
-        """Make a waiting trial this worker's and draw its parameters."""
+        """Take over a waiting trial and sample its parameters."""
         number = waiting.user_attrs[NUMBER]
         held.enter_context(self.home.hold(waiting._trial_id, number))
         self.home.storage.set_trial_state_values(waiting._trial_id, TrialState.RUNNING)
-        # A trial's random numbers depend on the search's seed and the trial's number alone,
-        # whichever worker runs it, and when.
+        # A trial's random numbers depend only on the search's seed and the trial's number, not on
+        # when or by which worker it is run.
         seed = int(np.random.SeedSequence((self.search.sampler_seed, number)).generate_state(1)[0])
         study = optuna.load_study(
             study_name=self.search.study_name,
@@ -153,20 +154,21 @@ class TrialQueue:
         return trial
 
     def known_seeds(self, params: dict[str, Any]) -> dict[str, float]:
-        """Seeds that other trials have finished with these parameters. Running them again would
-        give the same values (Decision 69).
+        """Return the values of seeds that other trials have finished with these parameters.
+
+        Running them again would give the same values.
         """
         same = [t.user_attrs.get("seeds", {}) for t in self.trials() if t.params == params]
         return {seed: value for seeds in same for seed, value in seeds.items()}
 
     def finish(self, trial: Any, state: TrialState, value: float | None = None) -> None:
-        """End a trial, once: this fails where another worker has been given it."""
+        """End a trial; raise if it has been given to another worker in the meantime."""
         values = None if value is None else [value]
         self.home.storage.set_trial_state_values(trial._trial_id, state, values)
 
 
 def make_row(number: int, trial: FrozenTrial) -> TrialRow:
-    """The state of one trial."""
+    """Return the state of one trial."""
     names = {
         TrialState.FAIL: "waiting",
         TrialState.PRUNED: "diverged" if has_diverged(trial) else "pruned",
@@ -183,7 +185,7 @@ def has_diverged(trial: FrozenTrial) -> bool:
 
 
 def describe_differences(there: Any, here: Any, path: str = "") -> str:
-    """Where two settings differ, in words."""
+    """Describe the differences between two settings."""
     if isinstance(there, dict) and isinstance(here, dict):
         names = sorted(there.keys() | here.keys())
         found = [

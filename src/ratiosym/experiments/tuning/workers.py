@@ -31,7 +31,7 @@ OnProgress = Callable[[list[TrialRow]], None]
 
 
 def ignore_progress(rows: list[TrialRow]) -> None:
-    """For searches that nobody watches."""
+    """Do nothing, for searches without a display."""
 
 
 def run_trials(
@@ -72,16 +72,14 @@ def run_trial(
             queue.finish(trial, *run_seeds(queue, trial, train, on_progress))
         except (NonFiniteLoss, Diverged) as error:
             trial.set_user_attr("failure", what_happened(error))
-            # As pruned, so that the sampler learns to avoid such parameters (Decision 70).
+            # Count it as pruned, so that the sampler avoids such parameters: it ignores failures.
             queue.finish(trial, TrialState.PRUNED)
 
 
 def run_seeds(
     queue: TrialQueue, trial: Any, train: TrainSeed, on_progress: Callable[[], None]
 ) -> tuple[Any, float]:
-    """Run seeds one after another, with a pruning check after each but the last: the trial's state
-    and value.
-    """
+    """Run all seeds, with a pruning check after each but the last; return state and value."""
     search, directory = queue.search, trial_directory(queue.search.out, trial.user_attrs[NUMBER])
     known = queue.known_seeds(trial.params)
     values = dict(trial.user_attrs["seeds"])  # finished before an interruption
@@ -117,7 +115,7 @@ class WorkerJob:
     search: Search
     number: int
     train: TrainSeed = train_seed
-    host: str = field(default_factory=gethostname)  # where the command was given
+    host: str = field(default_factory=gethostname)  # on which the command was started
 
     @property
     def name(self) -> str:
@@ -142,7 +140,7 @@ class WorkerJob:
         return queue.is_finished() or not (self.is_first or queue.has_waiting())
 
     def progress(self) -> float:
-        """Seeds that are finished, whoever ran them."""
+        """Number of finished seeds of all workers."""
         return sum(len(row.seeds) for row in TrialQueue(self.search).rows())
 
     def run(self) -> None:
@@ -150,7 +148,7 @@ class WorkerJob:
         run_trials(self.search, self.train, is_patient=self.is_first)
 
     def give_up(self, reason: str) -> None:
-        """Nothing to record: its trials are left to others, and its log is kept."""
+        """Do nothing: other workers take over its trials, and its log is kept."""
 
 
 def worker_jobs(searches: Sequence[Search], capacity: int, train: TrainSeed) -> list[WorkerJob]:
@@ -165,13 +163,13 @@ def worker_jobs(searches: Sequence[Search], capacity: int, train: TrainSeed) -> 
 
 
 def check_finished(queue: TrialQueue, given_up: dict[str, str]) -> None:
-    """All workers have ended, so all trials should have finished."""
+    """Raise if some trials are not finished although all workers have ended."""
     rows = queue.rows()
     num_missing = sum(row.state not in FINISHED for row in rows)
     if num_missing:
         [reason, *_] = [*given_up.values(), "their logs are in work/"]
         raise InputError(
             f"All workers of '{queue.search.out}' have ended, but {num_missing} of {len(rows)} "
-            f"trials are not finished. {reason}\nFinished trials are kept: the same command "
-            f"resumes the search."
+            f"trials are not finished. {reason}\nFinished trials are kept; resume the search with "
+            f"the same command."
         )
