@@ -52,7 +52,7 @@ def default_trials(objective: str) -> int:
 def region_width(objective: str, params: Mapping[str, float]) -> float:
     """How wide the trust region of some parameters is: the logarithm of upper over lower target,
     so that it is the same for every objective. The narrower of two equally good ones is chosen
-    (Decision 80).
+    (Decision 82).
     """
     known = get_objective(objective)
     own = {name: value for name, value in params.items() if name in known.defaults}
