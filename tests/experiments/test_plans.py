@@ -476,7 +476,7 @@ WRONG = {
     ),
     "tuning on a final seed": (
         small(tuning={"seeds": [1, 1000]}),
-        "The seed 1 is one of the plan's and one of tuning's",
+        "The seed 1 is used both by the plan and for tuning",
     ),
     "what is searched as well": (
         small(tuning={}, options={"num_epochs": 4}),
