@@ -82,12 +82,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'ratiosym' has no attribute {name!r}")
     if _HOMES[name] == "ratiosym":
         return importlib.import_module(f"ratiosym.{name}")
-    try:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    except ModuleNotFoundError as error:
-        from ratiosym.errors import missing_library
-
-        raise missing_library(error) or error from None
+    return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -23,6 +23,7 @@ from tests.torture.scenarios import (
     prepare,
 )
 
+SITE = Path(__file__).with_name("site")  # Python looks there for sitecustomize
 DISK_SIZE = "48m"
 POLL = 0.05  # seconds; the moment of a fault has a random delay of its own
 INSIDE = "RATIOSYM_TORTURE_DISK"  # set where the disk of the stories is mounted
@@ -109,7 +110,7 @@ class Torture:
         self, words: tuple[str, ...], place: Path, errors: Any, clock: str = ""
     ) -> subprocess.Popen[bytes]:
         """A command in its directory."""
-        paths = [str(Path(__file__).with_name("site")), os.environ.get("PYTHONPATH", "")]
+        paths = [str(SITE), os.environ.get("PYTHONPATH", "")]
         variables = {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
         return subprocess.Popen(
             [Path(sys.executable).with_name("ratiosym"), *words],

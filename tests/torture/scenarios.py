@@ -3,6 +3,8 @@
 import csv
 import hashlib
 import json
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ SIZES = {
 }
 BUDGET = {"steps": 60 * 32, "num_evaluations": 20}
 LIGHT = {"num_epochs": 1, "num_minibatches": 1}
+TUNING_SIZES = {**SIZES, "steps": 320, "num_evaluations": 5}
 PLAN = f"""
 name = "torture"
 algorithms = ["mars", "mappo"]
@@ -27,6 +30,19 @@ tasks = ["{TASK}"]
 seeds = [0]
 preset = "smoke"
 options = {json.dumps({**SIZES, **BUDGET, **LIGHT}).replace(":", " =")}
+"""
+EXPERIMENT = f"""
+name = "experiment"
+algorithms = ["mars", "mappo"]
+tasks = ["{TASK}"]
+seeds = [0]
+preset = "smoke"
+options = {json.dumps({**TUNING_SIZES, **LIGHT}).replace(":", " =")}
+
+[tuning]
+search = "trust-region"
+trials = 2
+seeds = [1000]
 """
 # Different at every repetition: where, and how fast.
 PLACES = ("command", "started_by", "parent")
@@ -56,16 +72,18 @@ class Scenario:
 
 
 TRAIN = ("train", TASK, "--preset=smoke", *flags({**SIZES, **BUDGET, **LIGHT}), "--out=out")
-TUNE = ("tune", TASK, "--preset=smoke", *flags({**SIZES, "steps": 320, "num_evaluations": 5}))
+TUNE = ("tune", TASK, "--preset=smoke", *flags(TUNING_SIZES))
 FIRST = (*TRAIN[:-1], f"--steps={BUDGET['steps'] // 2}", "--num-evaluations=2", "--out=first")
 BRANCH = ("train", "--from=first", "--actor-learning-rate=1e-3", *flags(BUDGET), "--out=out")
 RESUME = ("train", "--resume=out")
+REPRODUCE = ("reproduce", "experiment.toml")
 SCENARIOS = (
     Scenario("run", TRAIN, resume=RESUME),
     Scenario("seeds", (*TRAIN, "--num-seeds=2"), resume=RESUME),
     Scenario("branch", BRANCH, before=FIRST, resume=RESUME),
     Scenario("study", ("study", "run", "plan.toml", "--out=out", "--retry-failed", "--workers=2")),
     Scenario("search", (*TUNE, "--trials=3", "--num-seeds=2", "--workers=1", "--out=out")),
+    Scenario("reproduce", (*REPRODUCE, "--out=out", "--retry-failed", "--workers=2")),
 )
 
 
@@ -73,12 +91,19 @@ def prepare(directory: Path) -> None:
     """An empty directory to run a scenario in."""
     directory.mkdir()
     (directory / "plan.toml").write_text(PLAN)
+    (directory / "experiment.toml").write_text(EXPERIMENT)
 
 
 def num_evaluations(out: Path) -> int:
     """How far a command is: lines in the tables of evaluations."""
-    tables = [*out.glob("evaluations.csv"), *out.glob("*/**/evaluations.csv")]
-    return sum(p.read_bytes().count(b"\n") for p in tables if p.parent.name != "checkpoint")
+    total = 0
+    for place, directories, names in os.walk(out):  # which forgives what vanishes meanwhile
+        if "checkpoint" in directories:
+            directories.remove("checkpoint")
+        with suppress(OSError):
+            if "evaluations.csv" in names:
+                total += Path(place, "evaluations.csv").read_bytes().count(b"\n")
+    return total
 
 
 # --------------------------------------------------------------------------------------- comparison

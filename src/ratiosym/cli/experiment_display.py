@@ -1,4 +1,4 @@
-"""Terminal output of ``ratiosym reproduce``, and of ``ratiosym study status`` for its results."""
+"""What ``ratiosym reproduce`` shows, and ``ratiosym study status`` of what it has made."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,9 +20,8 @@ from ratiosym.learning.devices import num_cores
 
 @contextmanager
 def show_experiment_progress(directory: Path) -> Iterator[Callable[[ExperimentStatus], None]]:
-    """Show a bar per stage and all running searches and runs, or one line per finished one.
-
-    The former is shown on a terminal. After an interruption, print the command that resumes.
+    """On a terminal a bar for each stage and one line per running search or run, elsewhere one line
+    per finished one. After an interruption, how to resume.
     """
     live = (
         Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
@@ -51,7 +50,7 @@ class _ExperimentView:
     def __init__(self, live: Live | None) -> None:
         self.live = live
         self.runs = StudyView(live)
-        self.told: set[tuple[str, str]] | None = None  # searches already reported as over
+        self.told: set[tuple[str, str]] | None = None  # searches that were over when last shown
 
     def show(self, status: ExperimentStatus) -> None:
         """Show the status of both stages."""

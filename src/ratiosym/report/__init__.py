@@ -1,1 +1,1 @@
-"""Reports: statistics, figures, tables and the page that combines them."""
+"""What came out: statistics, figures, tables and the page that holds them."""

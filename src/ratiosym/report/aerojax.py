@@ -1,7 +1,8 @@
-"""Figures of the aircraft's performance: simulated flight against the balance of forces.
+"""The aircraft's measured performance as figures: what the simulation flies, against the balance of
+its forces.
 
 Lines are solved from the equations; marks are measured by flying ``dynamics.substep``. ``draw_all``
-draws all figures.
+makes them all.
 """
 
 import os
@@ -38,7 +39,9 @@ _DT = _CONFIG.substep
 
 
 def draw_all(path: Path) -> list[Path]:
-    """Draw all figures of ``docs/environments/aerojax.md``: aerojax-turns.png and so on."""
+    """All figures of ``docs/environments/aerojax.md``: for ``aerojax.png``
+    aerojax-turns.png and so on.
+    """
     drawn = {
         "turns": turn_figure,
         "energy": energy_figure,
@@ -52,7 +55,9 @@ def draw_all(path: Path) -> list[Path]:
 
 
 def turn_figure(path: str | os.PathLike[str]) -> Figure:
-    """Draw turn rate over speed at three heights: the limiter's maximum, and the sustained one."""
+    """Turn rate over speed at three heights: the most the limiter gives, and the most that thrust
+    sustains.
+    """
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
         axis = figure.subplots()
@@ -70,7 +75,7 @@ def turn_figure(path: str | os.PathLike[str]) -> Figure:
             axis.plot(speeds, _rate(held, speeds), color=colour, label=label)
             marks = np.linspace(120, 400, 15)
             load, alpha = _sustained(height, marks)
-            # only where thrust is the limit, not the limiter or the stall
+            # Where thrust is what limits: neither the limiter nor the stall.
             flies = (load > 1.05) & (load < _most_load(height, marks)) & (alpha < np.radians(21.5))
             axis.plot(
                 marks[flies],
@@ -88,7 +93,9 @@ def turn_figure(path: str | os.PathLike[str]) -> Figure:
 
 
 def energy_figure(path: str | os.PathLike[str]) -> Figure:
-    """Draw a minute of aerobatics: energy without thrust and drag, and with both against work."""
+    """A minute of wild flying: energy without thrust and drag, and with both its change against the
+    excess power.
+    """
     time, height, kept, gained, worked = _wild_flight()
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
@@ -112,7 +119,7 @@ def energy_figure(path: str | os.PathLike[str]) -> Figure:
             (height - height[0]) * GRAVITY / 1000,
             color="#999999",
             linewidth=0.8,
-            label="potential energy",
+            label="of which height",
         )
         right.set(xlabel="time (s)", ylabel="kJ/kg", title="thrust and drag")
         right.legend()
@@ -121,7 +128,9 @@ def energy_figure(path: str | os.PathLike[str]) -> Figure:
 
 
 def glide_figure(path: str | os.PathLike[str]) -> Figure:
-    """Draw lift over drag against the angle of attack: from coefficients and from glides."""
+    """Lift over drag against the angle of attack: the coefficients' and that of glides flown for a
+    minute.
+    """
     alpha = np.radians(np.linspace(1, 20, 200))
     marks = np.radians(np.linspace(3, 18, 11))
     with matplotlib.rc_context(STYLE):
@@ -136,16 +145,14 @@ def glide_figure(path: str | os.PathLike[str]) -> Figure:
             markersize=4,
             label="flown",
         )
-        axis.set(
-            xlabel="angle of attack (°)", ylabel="distance / energy height", title="glide, 5 km"
-        )
+        axis.set(xlabel="angle of attack (°)", ylabel="way for energy height", title="glide, 5 km")
         axis.legend()
         save_figure(figure, path)
     return figure
 
 
 def stall_figure(path: str | os.PathLike[str]) -> Figure:
-    """Draw the coefficients through the stall, and a full pull from level flight into it."""
+    """The coefficients through the stall, and a full pull from level flight that runs into it."""
     alpha = np.radians(np.linspace(-10, 28, 300))
     time, angle, speed, load = _pull()
     with matplotlib.rc_context(STYLE):
@@ -165,7 +172,7 @@ def stall_figure(path: str | os.PathLike[str]) -> Figure:
 
 
 def _rate(load: Numbers, speed: Numbers) -> Numbers:
-    """Return the rate of a level turn in degrees per second; NaN if lift is below the weight."""
+    """Of a level turn, degrees a second; nothing where the wing does not carry the weight."""
     return np.degrees(
         np.where(load > 1, GRAVITY * np.sqrt(np.maximum(load**2 - 1, 0)) / speed, np.nan)
     )
@@ -184,7 +191,7 @@ def _drag(alpha: Numbers, mach: Numbers | float = 0.3) -> Numbers:
 def _forces(
     height: float, speed: Numbers, alpha: Numbers, throttle: float
 ) -> tuple[Numbers, Numbers, Numbers]:
-    """Return normal force, drag and thrust along the path, in g."""
+    """Normal force, drag and thrust along the path, in g."""
     around = air(_CONFIG, jnp.full(len(speed), height), jnp.asarray(speed))
     pressure = np.asarray(around.pressure) * _FIGHTER.wing_area
     thrust = throttle * _FIGHTER.thrust * np.asarray(around.thrust_share)
@@ -198,17 +205,17 @@ def _forces(
 
 
 def _most_load(height: float, speed: Numbers) -> Numbers:
-    """Return the maximum load at full throttle, set by the limiter or by the wing."""
+    """What the limiter allows at full throttle, or the wing gives."""
     around = air(_CONFIG, jnp.full(len(speed), height), jnp.asarray(speed))
     _, high = alpha_limits(
         _CONFIG, _FIGHTER, around.pressure, _FIGHTER.thrust * around.thrust_share
     )
-    best = np.radians(22.36)  # angle of maximum lift
+    best = np.radians(22.36)  # of most lift
     return _forces(height, speed, np.minimum(np.asarray(high), best), 1.0)[0]
 
 
 def _sustained(height: float, speed: Numbers) -> tuple[Numbers, Numbers]:
-    """Find load and angle of attack at which full thrust balances drag, by bisection."""
+    """Load and angle of attack at which full thrust balances drag, by bisection."""
     low, high = np.zeros(len(speed)), np.full(len(speed), np.radians(22.0))
     for _ in range(50):
         middle = 0.5 * (low + high)
@@ -242,7 +249,7 @@ def _fly(
     throttle: Any = 0.0,
     has_forces: bool = True,
 ) -> Any:
-    """Return the flights after every substep, [time, aircraft]."""
+    """Flights after every substep, [time, aircraft]."""
     shape = (round(seconds / _DT), flight.alpha.shape[0])
     controls = Controls(
         *(
@@ -254,7 +261,7 @@ def _fly(
 
 
 def _level(height: float, speed: Any, alpha: Any, bank: Any = 0.0, slope: Any = 0.0) -> Flight:
-    """Return a flight to the east, banked to the right, climbing at an angle."""
+    """Flying east, banked to the right, climbing at an angle."""
     speed, alpha, bank, slope = np.broadcast_arrays(
         *(np.atleast_1d(x) for x in (speed, alpha, bank, slope))
     )
@@ -269,7 +276,7 @@ def _level(height: float, speed: Any, alpha: Any, bank: Any = 0.0, slope: Any = 
 
 
 def _flown_rate(height: float, speed: Numbers, alpha: Numbers, load: Numbers) -> Numbers:
-    """Measure degrees per second over five seconds of a balanced turn at full throttle."""
+    """Degrees a second, over five seconds of the balanced turn, hands off at full throttle."""
     bank = np.arccos(1 / np.maximum(load, 1.0))
     flights = _fly(_level(height, speed, alpha, bank), 5.0, throttle=1.0)
     course = np.unwrap(np.arctan2(flights.velocity[..., 1], flights.velocity[..., 0]), axis=0)
@@ -277,9 +284,10 @@ def _flown_rate(height: float, speed: Numbers, alpha: Numbers, load: Numbers) ->
 
 
 def _flown_glide(alpha: Numbers) -> Numbers:
-    """Measure distance over energy height lost in a minute of gliding at an angle of attack.
+    """Way over energy height lost in a minute without thrust, from the steady glide at that angle
+    of attack.
 
-    The energy height V²/2g + z includes speed, as a glider slows down in denser air.
+    Energy height, V²/2g + z: in thickening air a glider slows down, and that carries it too.
     """
     ratio = _lift(alpha) / _drag(alpha)
     slope = -np.arctan(1 / ratio)
@@ -297,7 +305,9 @@ def _flown_glide(alpha: Numbers) -> Numbers:
 
 
 def _wild_flight() -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:
-    """Return time, height, energy drift without forces, and energy and work with forces."""
+    """Time, height, the energy's relative drift without forces, and with them: energy gained, and
+    work done.
+    """
     rng = np.random.default_rng(0)
     aileron, elevator = rng.uniform(-1, 1, (2, 600, 1))
     start = _level(6000.0, 250.0, 0.05)
@@ -325,7 +335,7 @@ def _energy(flights: Flight) -> Numbers:
 
 
 def _pull() -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Return time, angle of attack, speed and load of a full pull without thrust."""
+    """Time, angle of attack, speed and load of a full pull without thrust."""
     flights = _fly(_level(5000.0, 160.0, 0.1), 8.0, elevator=1.0)
     speed = np.linalg.norm(flights.velocity[:, 0], axis=-1)
     around = air(_CONFIG, jnp.asarray(flights.position[:, 0, 2]), jnp.asarray(speed))

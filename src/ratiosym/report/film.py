@@ -1,4 +1,6 @@
-"""Animations of episodes: the environment's own pictures with team, step and return."""
+"""Films of episodes: the environment's own pictures, with a line on who plays, the step and the
+score.
+"""
 
 import os
 from collections.abc import Sequence
@@ -17,14 +19,14 @@ from ratiosym.runs.files import write_whole
 Picture = UInt8[np.ndarray, "H W 3"]
 
 MAX_PICTURES = 200  # longer episodes skip steps
-SECONDS = 0.1  # per picture
-LAST_SECONDS = 2.0  # for the last picture
+SECONDS = 0.1  # a picture
+LAST_SECONDS = 2.0  # the end stays
 
 
 def draw_film(env: Any, moments: Sequence[Moment], path: Path, title: str) -> None:
-    """Save an episode as a GIF, or as a Tacview file if the environment supports it.
+    """An episode as a GIF, or as Tacview's text where the environment has it.
 
-    ``env.draw`` also receives the previous states if it has a parameter ``history``.
+    ``env.draw(state)`` paints a state; where it takes a ``history`` too, the states before.
     """
     check_film(env, path)
     if path.suffix == ".acmi":
@@ -59,7 +61,7 @@ def draw_film(env: Any, moments: Sequence[Moment], path: Path, title: str) -> No
 
 
 def check_film(env: Any, path: Path) -> None:
-    """Raise unless the environment can be drawn to a file with this suffix."""
+    """Whether an environment can be drawn, and into such a file."""
     suffixes = (".gif", ".acmi") if hasattr(env, "acmi") else (".gif",)
     if path.suffix not in suffixes:
         raise InputError(
@@ -68,12 +70,12 @@ def check_film(env: Any, path: Path) -> None:
         )
     if not hasattr(env, "draw"):
         raise InputError(
-            f"Task {env.spec.name!r} cannot be rendered: its environment has no method 'draw'."
+            f"Task {env.spec.name!r} has no pictures: its environment has no method 'draw'."
         )
 
 
 def with_caption(picture: Picture, text: str) -> Picture:
-    """Add a line of text above a picture, as large as fits."""
+    """A line of text above a picture, as large as fits."""
     width = picture.shape[1]
     size = 16
     font = ImageFont.load_default(size)

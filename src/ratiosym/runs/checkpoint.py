@@ -221,10 +221,14 @@ def verify(path: Path) -> None:
     if not isinstance(files, Mapping) or META not in files or len(files) < 2:
         raise CheckpointError(damaged(path, f"{LISTING} does not list its files"))
     found = checksums(path)
-    different = sorted(name for name in files if found.get(name) != files[name])
+    different = sorted(n for n in files if n not in found or found[n] != files[n])
     if different:
         state = "has changed" if different[0] in found else "is missing"
         raise CheckpointError(damaged(path, f"its file {different[0]} {state}"))
+    # A shortened listing would disable the check of a file. Hidden files are not ours.
+    unlisted = sorted(n for n in found.keys() - files.keys() if not Path(n).name.startswith("."))
+    if unlisted:
+        raise CheckpointError(damaged(path, f"its file {unlisted[0]} is not in {LISTING}"))
 
 
 def damaged(path: Path, reason: str) -> str:

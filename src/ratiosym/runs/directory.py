@@ -313,6 +313,16 @@ def bring_to_checkpoint(runs: list[Run], found: list[checkpoint.Checkpoint] | No
             tables.restore_table(*run.table_files(name), extent)
 
 
+def read_returns(run: Run, found: checkpoint.Checkpoint) -> Returns:
+    """Read the evaluations that a checkpoint has behind it."""
+    path = run.checkpoints / str(found.meta.update)
+    returns = read_record(Returns, found.meta.returns, f"'{path}'")
+    rows = (returns.first, returns.best, returns.last)
+    if any(type(row.get(n)) not in (int, float) for row in rows for n in ("update", "mean_return")):
+        raise checkpoint.CheckpointError(checkpoint.damaged(path, "its returns"))
+    return returns
+
+
 def table_extents(run: Run, found: checkpoint.Checkpoint | None) -> dict[str, Extent]:
     """How long the tables of a run were at a checkpoint, or at its start."""
     if found is None:

@@ -19,7 +19,6 @@ from ratiosym.learning.diagnosis import find_cause
 from ratiosym.learning.learner import Learner, TrainState
 from ratiosym.learning.train import Evaluated, Finished, NonFiniteLoss, Updated, make_learner
 from ratiosym.learning.train import train as learn
-from ratiosym.plain import read_record
 from ratiosym.runs import checkpoint, files, provenance
 from ratiosym.runs.branch import (
     check_settings,
@@ -32,13 +31,13 @@ from ratiosym.runs.checkpoint import Checkpoint, CheckpointError
 from ratiosym.runs.directory import (
     CONFIG,
     SEEDS,
-    Returns,
     Run,
     bring_to_checkpoint,
     check_free,
     claim_directory,
     find_runs,
     lock_directories,
+    read_returns,
     read_run_record,
     record_of,
     write_records,
@@ -192,7 +191,7 @@ def branch(
     found = checkpoint.load(source.checkpoints, update)
     check_origin(source, found)
     state = checkpoint.restore(learner, [found])
-    run.returns = read_record(Returns, found.meta.returns, f"'{source.checkpoints}'")
+    run.returns = read_returns(source, found)
     record = {
         "config": config.to_dict(),
         "spec": env.spec.to_dict(),
@@ -269,7 +268,7 @@ def find_checkpoints(out: Path, runs: list[Run]) -> list[Checkpoint] | None:
         found = [checkpoint.load(run.checkpoints, update) for run in runs]
         for run, one in zip(runs, found, strict=True):
             check_origin(run, one)
-            run.returns = read_record(Returns, one.meta.returns, f"'{run.checkpoints}'")
+            run.returns = read_returns(run, one)
         return found
     lost = [
         run.directory

@@ -1,6 +1,7 @@
 """Load trained policies from run directories, and evaluate them."""
 
 import dataclasses
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,24 @@ from ratiosym.learning.evaluate import Episodes
 from ratiosym.learning.model import Model, make_model
 from ratiosym.learning.policy import Policy
 from ratiosym.learning.train import absolute_metric, make_learner
+from ratiosym.plain import read_record
 from ratiosym.runs import checkpoint
 from ratiosym.runs.directory import CONFIG, read_run_record, run_directories
 from ratiosym.runs.environments import find_env
-from ratiosym.types import EnvSpec
+from ratiosym.types import Continuous, Discrete, EnvSpec
+
+
+@dataclass(frozen=True)
+class EnvSizes:
+    """An ``EnvSpec`` without its action."""
+
+    name: str
+    num_agents: int
+    observation_size: int
+    state_size: int
+    time_limit: int
+    metrics: tuple[str, ...] = ()
+    usual_length: int | None = None
 
 
 def load_policy(directory: str | Path, which: str = "best") -> Policy:
@@ -73,10 +88,25 @@ def load_run(directory: Path) -> tuple[checkpoint.Checkpoint, RunConfig, EnvSpec
     found = checkpoint.load(directories[0] / "checkpoint")
     path = directories[0] / "checkpoint" / str(found.meta.update)
     try:
-        spec = EnvSpec.from_dict(found.meta.spec)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise checkpoint.CheckpointError(checkpoint.damaged(path, "its spec")) from None
+        spec = read_spec(found.meta.spec)
+    except InputError as error:
+        raise checkpoint.CheckpointError(checkpoint.damaged(path, str(error))) from None
     return found, RunConfig.from_dict(found.meta.config, f"'{path}'"), spec
+
+
+def read_spec(data: dict[str, Any]) -> EnvSpec:
+    """Read the sizes of an environment; InputError for anything that does not fit."""
+    kinds: dict[Any, type] = {"discrete": Discrete, "continuous": Continuous}
+    action = data.get("action")
+    if not isinstance(action, dict) or action.get("kind") not in (*kinds,):
+        raise InputError("its spec has no kind of action")
+    size = {name: value for name, value in action.items() if name != "kind"}
+    plain = {name: value for name, value in data.items() if name != "action"}
+    read = read_record(EnvSizes, plain, "its spec")
+    for name, value in vars(read).items():
+        if type(value) is int and value < 1:
+            raise InputError(f"its spec: '{name}' is {value}")
+    return EnvSpec(**vars(read), action=read_record(kinds[action["kind"]], size, "its spec"))
 
 
 def load_params(found: checkpoint.Checkpoint, model: Model, spec: EnvSpec, which: str) -> Any:

@@ -7,6 +7,7 @@ from statistics import mean
 from time import monotonic
 
 from ratiosym.envs.registry import make
+from ratiosym.errors import InputError
 from ratiosym.learning.config import RunConfig
 from ratiosym.learning.devices import enable_compilation_cache
 from ratiosym.learning.train import Evaluated, NonFiniteLoss, make_learner
@@ -52,12 +53,9 @@ def seed_value(
     directory: Path, config: RunConfig, train: TrainSeed, track: Sequence[str] = ()
 ) -> float:
     """Return the value of a seed, which is trained and recorded unless its record exists."""
+    if (known := read_value_of_seed(directory, config)) is not None:
+        return known
     summary = directory / "summary.json"
-    if (
-        summary.exists()
-        and files.read_json(directory / "config.json")["config"] == config.to_dict()
-    ):
-        return float(files.read_json(summary)["value"])
     summary.unlink(missing_ok=True)
     files.write_json(directory / "config.json", {"config": config.to_dict()})
     began = monotonic()
@@ -72,6 +70,19 @@ def seed_value(
     tables.write_table(directory / "evaluations.csv", evaluations)
     files.write_json(summary, {"value": value, "seconds": round(monotonic() - began, 1)})
     return value
+
+
+def read_value_of_seed(directory: Path, config: RunConfig) -> float | None:
+    """Read the recorded value of a seed; None if there is none, or none of this configuration. A
+    record that cannot be read counts as none: training the seed again is exact.
+    """
+    try:
+        record = files.read_json(directory / "config.json")
+        value = files.read_json(directory / "summary.json").get("value")
+        is_own = RunConfig.from_dict(record.get("config")) == config
+    except InputError:
+        return None
+    return value if is_own and type(value) is float and math.isfinite(value) else None
 
 
 def train_tracked(

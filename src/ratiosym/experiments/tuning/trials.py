@@ -98,7 +98,7 @@ class TrialQueue:
                 self.study.add_trial(self.make_waiting(number, last))
 
     def make_waiting(self, number: int, last: FrozenTrial | None) -> FrozenTrial:
-        """Create a waiting trial, with the results of an interrupted one of the same number."""
+        """A trial that waits for a worker, with what an interrupted one of its number had."""
         grid = self.search.grid
         params = grid[number] if grid else last.params if last is not None else {}
         is_known = params.keys() == self.distributions.keys()
@@ -111,16 +111,14 @@ class TrialQueue:
         )
 
     def has_waiting(self) -> bool:
-        """Whether some trial is waiting for a worker."""
+        """Whether there is a trial that nobody has."""
         with self.home.exclusive():
             self.fill()
         return any(trial.state == TrialState.WAITING for trial in self.trials())
 
     def claim(self, held: ExitStack, is_patient: bool = True) -> Any:
-        """Claim a trial until ``held`` closes; return None when all are finished.
-
-        If ``is_patient``, waits for other workers, as they may die and leave their trials to this
-        one.
+        """A trial to run, held until ``held`` closes; None when all are finished. Waits for other
+        workers, which may die and leave their trials to this one, unless it is not patient.
         """
         while True:
             with self.home.exclusive():
