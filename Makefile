@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # One worker process per core, up to eight; each has a few GB of compiled programs. A module's tests
 # stay in one worker, where they share compiled programs.
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
-COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate pyproject.toml --extra jaxmarl --extra jumanji --group build
+COMPILE := $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate pyproject.toml --extra tune --extra tensorboard --extra jaxmarl --extra jumanji --group build
 
 # PyTorch's tests have their own environment, so that nothing else has to install gigabytes of it.
 TORCH_VENV := .venv-torch

@@ -55,9 +55,9 @@ def run_command(*words, **options):
     return _run([COMMAND, *words], **options)
 
 
-def run_python(*words, **options):
-    """Python in the repository's root."""
-    return _run([sys.executable, *words], cwd=ROOT, **options)
+def run_python(*words, cwd=ROOT, **options):
+    """Python, in the repository's root unless told otherwise."""
+    return _run([sys.executable, *words], cwd=cwd, **options)
 
 
 def _run(words, env=None, **options):

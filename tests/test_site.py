@@ -45,7 +45,7 @@ def test_search_finds_a_page_and_leads_to_it(open_page):
     expect(page.locator(".md-search__form")).to_be_visible()
     page.keyboard.press("/")
     page.keyboard.type("corridor")
-    result = page.locator(".md-search-result__link", has_text="PaxMen").first
+    result = page.locator(".md-search-result__link[href*='environments/paxmen.html']").first
     expect(result).to_be_visible()
     result.click()
     expect(page.locator("h1")).to_contain_text("PaxMen")

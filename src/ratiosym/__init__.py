@@ -82,7 +82,12 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'ratiosym' has no attribute {name!r}")
     if _HOMES[name] == "ratiosym":
         return importlib.import_module(f"ratiosym.{name}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    try:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        from ratiosym.errors import missing_library
+
+        raise missing_library(error) or error from None
 
 
 def __dir__() -> list[str]:

@@ -7,3 +7,23 @@ class InputError(ValueError):
 
 class MissingLibraryError(InputError, ImportError):
     """A missing optional dependency. The message says how to install it."""
+
+
+# The extra of this package that installs a library, by the name it is imported under.
+EXTRAS = {
+    **dict.fromkeys(("PIL", "filelock", "jax", "jaxlib", "optax", "orbax", "rich"), "train"),
+    "matplotlib": "report",
+    "optuna": "tune",
+    "tensorboardX": "tensorboard",
+}
+
+
+def missing_library(error: ModuleNotFoundError) -> MissingLibraryError | None:
+    """The error for users where a library of one of the extras is missing, else None."""
+    library = (error.name or "").partition(".")[0]
+    if library not in EXTRAS:
+        return None
+    return MissingLibraryError(
+        f"This needs the library {library}, which is not installed. Install it with: pip install "
+        f"'ratiosym[{EXTRAS[library]}]', or everything with: pip install 'ratiosym[all]'"
+    )

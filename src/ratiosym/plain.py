@@ -82,7 +82,7 @@ def read_value(kind: Any, value: Any, what: str) -> Any:
 
 
 def _read_any_of(kinds: list[Any], value: Any, what: str) -> Any:
-    """A value of the first type that it fits."""
+    """Convert a value to the first type that accepts it."""
     allowed = []
     for kind in kinds:
         try:

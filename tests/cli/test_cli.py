@@ -256,7 +256,7 @@ WRONG = {
     ),
     "pictures of nothing": (
         ("figures", "runs", "nowhere"),
-        ("No run in: nowhere.", "Name directories that 'ratiosym train' has made."),
+        ("No run in: nowhere.", "Name directories created by 'ratiosym train'."),
     ),
     "pictures of no directory": (
         ("figures", "runs"),
@@ -594,7 +594,7 @@ def test_figures_of_runs_that_do_not_go_together(ask, here, whole):
     assert "of different tasks (mpe-spread-3ag, mpe-spread-5ag); draw one task at a time" in message
     (other / "evaluations.csv").unlink()
     message = ask("figures", "runs", other, code=2)
-    assert "has no evaluations.csv yet: it has not come to its first evaluation" in message
+    assert "has no evaluations.csv yet: it has not reached its first evaluation" in message
 
 
 def test_evaluate(ask, whole, whole_seeds):

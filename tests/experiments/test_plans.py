@@ -339,7 +339,7 @@ def test_tuned_settings_are_used_only_if_asked_for(monkeypatch):
 
 
 def test_the_example_of_the_documentation(tmp_path):
-    example, fragment = re.findall(
+    example, tuning, fragment = re.findall(
         r"```toml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(), re.DOTALL
     )
     path = tmp_path / "mine.toml"
@@ -348,6 +348,14 @@ def test_the_example_of_the_documentation(tmp_path):
     assert plan.to_dict() == Plan.from_dict(plan.to_dict()).to_dict()
     assert len(plan.runs()) > 1
     assert "mars-wide" in labels(plan)
+    assert plan.task_options["connector-5x5x3a"] == {"steps": 600_000}
+    wide = next(run for run in plan.runs() if run.task == "connector-5x5x3a")
+    assert wide.config.steps == 600_000
+    example = example.replace("options = { b_lower = 0.5, b_upper = 2.0 }", "")
+    path.write_text(f"{example}\n{tuning}")
+    tuned = read_plan(path).tuning
+    assert (tuned.search, tuned.trials, tuned.seeds) == ("trust-region", "all", (1000, 1001))
+    assert [len(tuned.points(a)) for a in plan.algorithms] == [2, 2]
     assert tomllib.loads(fragment).keys() < plan.to_dict().keys()
 
 
@@ -468,7 +476,7 @@ WRONG = {
     ),
     "tuning on a final seed": (
         small(tuning={"seeds": [1, 1000]}),
-        "The seed 1 is one of the plan's and one of tuning's",
+        "The seed 1 is used both by the plan and for tuning",
     ),
     "what is searched as well": (
         small(tuning={}, options={"num_epochs": 4}),

@@ -241,7 +241,7 @@ def test_a_directory_has_one_experiment(runs, tmp_path):
     carry_out(plan, out, only="tuning")
     before = contents(out)
     for other in (make_plan(seeds=[0]), make_plan(tuning={**WALK, "seeds": [1000]})):
-        with pytest.raises(InputError, match="holds another study"):
+        with pytest.raises(InputError, match="contains a different study"):
             carry_out(other, out)
     assert contents(out) == before
 
@@ -276,7 +276,7 @@ def test_a_study_with_settings_from_elsewhere(runs, tmp_path):
     run_study(plan, tmp_path / "study", Here)
     assert len(runs.seen) == 8
     other = dataclasses.replace(plan, settings={TASK: {"mars": POINTS["mars"][0]}})
-    with pytest.raises(InputError, match="holds this study with other settings"):
+    with pytest.raises(InputError, match="contains this study with other settings"):
         run_study(other, tmp_path / "study", Here)
     assert experiment_status(tmp_path / "study").searches == ()
 

@@ -119,5 +119,5 @@ def test_a_run_on_an_object(tmp_path, registered):
     registered.clear()
     [longer] = resume(out, steps=2 * STEPS, env=env)
     assert longer.summary["updates"] == 2
-    with pytest.raises(InputError, match="has no pictures"):
+    with pytest.raises(InputError, match="cannot be rendered"):
         render(out, tmp_path / "film.gif", env=env)

@@ -11,7 +11,7 @@ from pathlib import Path
 from ratiosym.cli.arguments import Command, translate
 from ratiosym.cli.commands import Asked, build_command, find_command
 from ratiosym.cli.text import printable
-from ratiosym.errors import InputError
+from ratiosym.errors import InputError, missing_library
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -26,6 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command.run()
     except InputError as error:
         fail(translate(str(error), asked.options if asked else ()))
+    except ModuleNotFoundError as error:
+        missing = missing_library(error)
+        if missing is None:
+            raise
+        fail(str(missing))
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except BrokenPipeError:  # the reader of our output has closed it, as in 'ratiosym tasks | head'

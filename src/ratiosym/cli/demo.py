@@ -37,6 +37,7 @@ class Demo(Command):
 
     def run(self) -> None:
         """Train both objectives, show the table and draw the pictures."""
+        import ratiosym.report.runs  # noqa: F401  a missing library is reported before training
         from ratiosym.learning.devices import start_jax
 
         start_jax()

@@ -1,4 +1,4 @@
-"""What ``ratiosym reproduce`` shows, and ``ratiosym study status`` of what it has made."""
+"""Terminal output of ``ratiosym reproduce``, and of ``ratiosym study status`` for its results."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,8 +20,9 @@ from ratiosym.learning.devices import num_cores
 
 @contextmanager
 def show_experiment_progress(directory: Path) -> Iterator[Callable[[ExperimentStatus], None]]:
-    """On a terminal a bar for each stage and one line per running search or run, elsewhere one line
-    per finished one. After an interruption, how to resume.
+    """Show a bar per stage and all running searches and runs, or one line per finished one.
+
+    The former is shown on a terminal. After an interruption, print the command that resumes.
     """
     live = (
         Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
@@ -50,7 +51,7 @@ class _ExperimentView:
     def __init__(self, live: Live | None) -> None:
         self.live = live
         self.runs = StudyView(live)
-        self.told: set[tuple[str, str]] | None = None  # searches that were over when last shown
+        self.told: set[tuple[str, str]] | None = None  # searches already reported as over
 
     def show(self, status: ExperimentStatus) -> None:
         """Show the status of both stages."""

@@ -39,7 +39,7 @@ class _SearchView:
         self.bar, self.objective, self.num_seeds = bar, search.config.objective, len(search.seeds)
         self.title = f"{search.config.task} {self.objective}"
         self.row = bar.add_task(self.title, total=None, state="starting")
-        self.told: set[int] | None = None  # trials that were over when last shown
+        self.told: set[int] | None = None  # trials already reported as over
 
     def show(self, rows: list[TrialRow]) -> None:
         """Show the status of the trials."""
@@ -73,7 +73,7 @@ def describe(row: TrialRow) -> str:
 
 
 def summary(rows: list[TrialRow], objective: str) -> str:
-    """How far, and the best so far."""
+    """Summarise the progress and the best trial so far."""
     counts = {
         state: sum(row.state == state for row in rows)
         for state in ("complete", "pruned", "diverged")

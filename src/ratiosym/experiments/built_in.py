@@ -44,7 +44,7 @@ _PAPER_ABLATION = Plan(
     "million steps, then 10 seeds of a billion steps.",
     "paper",
     {"steps": 1_000_000_000},
-    # Final runs are longer than in Table 1, searches are not.
+    # Only the final runs are longer than in Table 1, not the searches.
     tuning=Tuning(steps=PAPER_TUNING_STEPS_LONG),
 )
 
@@ -63,7 +63,7 @@ def _on_two_cores(steps: int, entropy: float, epochs: int, minibatches: int) -> 
 
 # Common to the three algorithms, and fixed before anything was run (results/cpu/README.md). The
 # first four rows are values published for another algorithm, so that they favour none of these. The
-# lengths of JaxNav and AeroJAX are provisional: the study has not come to them yet.
+# lengths of JaxNav and AeroJAX are provisional: the study has not reached them yet.
 _CPU_TASKS: dict[str, dict[str, Any]] = {
     "connector-5x5x3a": _on_two_cores(1_000_000, 0.01, 8, 2),
     "mpe-spread-3ag": _on_two_cores(1_000_000, 0.0, 8, 2),

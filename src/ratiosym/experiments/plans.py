@@ -1,5 +1,6 @@
-"""What a study is: algorithms x tasks x seeds at one budget, and how the algorithms are tuned
-first. Plans are built in (``built_in.py``) or read from a TOML file.
+"""Plans of studies: algorithms x tasks x seeds, and how the algorithms are tuned first.
+
+Plans are built in (``built_in.py``) or read from TOML files.
 """
 
 import dataclasses
@@ -28,7 +29,7 @@ from ratiosym.plain import read_record, read_value, shorten, unknown_name
 from ratiosym.references import canonical_reference
 from ratiosym.runs.trackers import load_trackers
 
-OWN = ("task", "objective", "seed")  # what the plan itself says of a run
+OWN = ("task", "objective", "seed")  # set by the plan itself, so not options
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,79}")
 
@@ -44,36 +45,36 @@ class Algorithm:
 
 @dataclass(frozen=True)
 class Tuning:
-    """How the algorithms of a plan are tuned, on each task by itself: the table ``[tuning]``."""
+    """The table ``[tuning]``: how a plan's algorithms are tuned, separately on each task."""
 
     search: SearchKind = "paper"
-    """paper: Table 2 and the objective's own parameters. trust-region: its own parameters alone."""
+    """paper: Table 2 and the objective's own parameters. trust-region: its own parameters only."""
     trials: int | Literal["paper", "all"] = "paper"
     """A number, paper (40 for objectives with one parameter, 80 for those with two), or all: every
     point of the grid, none pruned. all needs search = "trust-region"."""
     seeds: tuple[int, ...] = SEEDS
-    """Of every trial."""
+    """The seeds of every trial."""
     steps: int | None = None
-    """Of one seed; by default half of a final run's."""
+    """Environment steps per seed; by default half those of a final run."""
     sampler_seed: int = 0
-    """Of Optuna's sampler."""
+    """The seed of Optuna's sampler."""
     grid: dict[str, tuple[Point, ...]] = field(default_factory=dict)
-    """With trials = "all": the points for an algorithm's label; by default all combinations."""
+    """With trials = "all": the points per algorithm label; by default all combinations."""
 
     def points(self, algorithm: Algorithm) -> tuple[Point, ...]:
-        """The points to walk; none where a sampler chooses."""
+        """Return the points of the grid; empty if a sampler chooses."""
         if self.trials != "all":
             return ()
         return self.grid.get(algorithm.label) or whole_grid(algorithm.objective)
 
     def num_trials(self, algorithm: Algorithm) -> int:
-        """Trials of one algorithm on one task."""
+        """Return the number of trials of an algorithm on a task."""
         if isinstance(self.trials, int):
             return self.trials
         return len(self.points(algorithm)) or default_trials(algorithm.objective)
 
     def validate(self, algorithms: Iterable[Algorithm]) -> None:
-        """Raise InputError where the table does not fit the algorithms."""
+        """Raise ``InputError`` if the table is invalid for the algorithms."""
         if isinstance(self.trials, int) and self.trials < 1:
             raise InputError(f"tuning: 'trials' is {self.trials}; it must be at least 1.")
         if self.trials == "all" and self.search != "trust-region":
@@ -82,7 +83,7 @@ class Tuning:
                 "space has tens of thousands of points."
             )
         if self.grid and self.trials != "all":
-            raise InputError("tuning: 'grid' needs trials = \"all\", which walks it.")
+            raise InputError("tuning: 'grid' needs trials = \"all\".")
         if not self.seeds:
             raise InputError("tuning: 'seeds' is empty; it needs at least one entry.")
         check_distinct("tuning seed", self.seeds)
@@ -120,7 +121,7 @@ class Plan:
     """Every algorithm on every task with every seed.
 
     Options of an algorithm take precedence over those of a task, and those over the plan's. A plan
-    with a ``tuning`` table is run with what its searches have found (``settings``), which takes
+    with a ``tuning`` table is run with the results of its searches (``settings``), which take
     precedence over all of them.
     """
 
@@ -164,26 +165,26 @@ class Plan:
         return configure(task, self.preset, self.tuned, **options)
 
     def tuning_config(self, algorithm: Algorithm, task: str) -> RunConfig:
-        """The configuration of one seed of a trial, when the plan's algorithms are tuned."""
+        """Return the configuration of one seed of a trial, for tuning the plan's algorithms."""
         final = dataclasses.replace(self, settings={}).config(algorithm, task, seed=0)
-        if self.tuning is None:  # 'ratiosym tune --all' with a plan that says nothing of tuning
+        if self.tuning is None:  # 'ratiosym tune --all' with a plan without [tuning]
             return change(final, steps=final.steps // 2, **tuning_sizes(self.preset, final))
         return change(final, steps=self.tuning.steps or final.steps // 2)
 
     def pairs(self) -> list[Wanted]:
-        """Every task with every algorithm: what is tuned, and whose settings are kept."""
+        """Return every pair of task and algorithm, each of which is tuned separately."""
         return [Wanted(t, a.label, a.objective) for t in self.tasks for a in self.algorithms]
 
     def check_settings(self, pairs: Iterable[Wanted] | None = None) -> None:
-        """Raise InputError where a plan that tunes its algorithms has no settings for some."""
+        """Raise ``InputError`` if a plan with a ``tuning`` table lacks settings."""
         if self.tuning is None:
             return
         for want in self.pairs() if pairs is None else pairs:
             if want.label not in self.settings.get(want.task, {}):
                 raise InputError(
-                    f"The plan '{self.name}' tunes its algorithms, and there are no settings for "
-                    f"'{want.label}' on '{want.task}'. 'ratiosym reproduce' searches them first; "
-                    f"with searches of your own, give `tuned` their directory."
+                    f"The plan '{self.name}' tunes its algorithms, but there are no settings for "
+                    f"'{want.label}' on '{want.task}'. 'ratiosym reproduce' searches for them "
+                    f"first; for searches of your own, set `tuned` to their directory."
                 )
 
     def to_dict(self) -> dict[str, Any]:
@@ -236,18 +237,18 @@ class Plan:
         load_trackers(self.track)
 
     def check_tuning(self, tuning: Tuning) -> None:
-        """What is searched is not given as well, and tuning seeds are not those of final runs."""
+        """Raise if searched options are also given, or if tuning and final runs share seeds."""
         tuning.validate(self.algorithms)
         if self.tuned:
             raise InputError(
-                "The plan has tuned = true and a [tuning] table; its settings come from one of "
-                "them. Remove the other."
+                "The plan has both tuned = true and a [tuning] table, but its settings can only "
+                "come from one of them. Remove the other."
             )
         both = set(tuning.seeds) & set(self.seeds)
         if both:
             raise InputError(
-                f"The seed {min(both)} is one of the plan's and one of tuning's: final runs need "
-                f"seeds that nothing was tuned on. Choose others, such as {SEEDS[0]}."
+                f"The seed {min(both)} is used both by the plan and for tuning, but final runs "
+                f"need seeds that nothing was tuned on. Choose others, such as {SEEDS[0]}."
             )
         for algorithm in self.algorithms:
             searched = search_space(algorithm.objective, tuning.search)
@@ -332,7 +333,7 @@ def check_distinct(what: str, values: Iterable[Any]) -> None:
 
 
 def check_points(points: Iterable[Point], algorithm: Algorithm) -> None:
-    """Points of a grid have the objective's own parameters, all of them, and are different."""
+    """Raise unless all points have exactly the objective's parameters, and are distinct."""
     objective = get_objective(algorithm.objective)
     check_distinct(f"point of '{algorithm.label}'", points)
     for point in points:
@@ -356,8 +357,8 @@ def check_options(options: Options, algorithm: Algorithm) -> None:
 
 
 def read_plan(path_or_name: str | Path) -> Plan:
-    """A built-in plan by its name, or one from a TOML file (docs/studies.md)."""
-    from ratiosym.experiments.built_in import BUILT_IN  # made of plans itself
+    """Return a built-in plan, or read one from a TOML file (docs/studies.md)."""
+    from ratiosym.experiments.built_in import BUILT_IN  # avoids a circular import
 
     if str(path_or_name) in BUILT_IN:
         return BUILT_IN[str(path_or_name)]

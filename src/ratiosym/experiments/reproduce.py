@@ -1,12 +1,12 @@
-"""An experiment from its searches to its runs, in one directory that can be resumed at any point.
+"""Complete experiments: searches and final runs in one directory, resumable at any point.
 
-    DIR/plan.json                   what is to be done; the settings too, once they are known
-    DIR/tuning/TASK/LABEL/          a search for every task and algorithm, as of 'ratiosym tune'
-    DIR/settings.json               what the searches have found (``settings``)
-    DIR/runs/TASK/LABEL/seed-S/     final runs with these settings, as of 'ratiosym study run'
+    DIR/plan.json                   the plan, with the settings once they are known
+    DIR/tuning/TASK/LABEL/          a search per task and algorithm, as by 'ratiosym tune'
+    DIR/settings.json               the results of the searches (``settings``)
+    DIR/runs/TASK/LABEL/seed-S/     final runs with these settings, as by 'ratiosym study run'
 
-What is left to do is read from these files. A final run needs the search of its own task and
-algorithm alone, so that parts of an experiment (``shards``) never wait for each other.
+What is left to do is determined from these files. A final run only needs the search of its own task
+and algorithm, so parts of an experiment (``shards``) never wait for each other.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ Stage = Literal["tuning", "runs"]
 
 @dataclass(frozen=True)
 class ExperimentStatus:
-    """The state of every search and every run of an experiment, or of a part of it."""
+    """State of all searches and runs of an experiment, or of a part of it."""
 
     plan: Plan
     searches: tuple[SearchStatus, ...]
@@ -57,12 +57,12 @@ class ExperimentStatus:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is left to do, although runs may have failed."""
+        """Whether nothing is left to do; runs may have failed."""
         return self.is_tuned and all(run.state in ("done", "failed") for run in self.study.runs)
 
 
 def experiment_status(directory: str | Path) -> ExperimentStatus:
-    """The state of the experiment in a directory."""
+    """Determine the state of the experiment in a directory."""
     directory = Path(directory)
     study = study_status(directory)
     is_tuned_elsewhere = bool(study.plan.settings) and not (directory / TUNING).exists()
@@ -74,7 +74,7 @@ def experiment_status(directory: str | Path) -> ExperimentStatus:
 def find_searches(
     plan: Plan, directory: Path, storage: str | None = None, name: str = ""
 ) -> dict[Wanted, Search]:
-    """The searches of an experiment; none for a plan that tunes nothing."""
+    """Return the searches of an experiment; empty for a plan without tuning."""
     if plan.tuning is None:
         return {}
     if storage is not None:
@@ -94,11 +94,11 @@ def reproduce(
     on_progress: Callable[[ExperimentStatus], None] = lambda _: None,
     train: TrainSeed = train_seed,
 ) -> ExperimentStatus:
-    """Run whatever is missing of an experiment: its searches, then its runs with what they found.
+    """Run whatever is missing of an experiment: its searches, then its runs with their results.
 
-    ``only`` is for one of the two. A ``shard`` takes some of the tasks and algorithms, with their
-    searches and runs; with ``only="runs"`` it takes some of the runs. ``storage`` is a PostgreSQL
-    database for the searches, and ``name`` what their names in it begin with.
+    ``only`` selects one of the two stages. A ``shard`` selects some of the tasks and algorithms,
+    with their searches and runs; with ``only="runs"`` it selects some of the runs. ``storage`` is a
+    PostgreSQL database for the searches, and ``name`` the prefix of their names in it.
     """
     directory = Path(directory).absolute()
     plan.validate()
@@ -118,20 +118,20 @@ def reproduce(
         runs = [run for run in tuned.runs() if (run.task, run.label) in {w[:2] for w in pairs}]
         part = shard.part(runs) if shard is not None and is_by_run else runs
         study = run_part(tuned, part, directory, executor, retry_failed, watch.tell_runs)
-        freeze_settings(plan, directory)  # another part's searches may have ended in the meantime
+        freeze_settings(plan, directory)  # another shard's searches may have ended in the meantime
         return watch.status(study)
     return watch.status(StudyStatus(plan, ()))
 
 
 def read_known(plan: Plan, directory: Path) -> Plan:
-    """The plan with the settings that are known."""
+    """Return the plan with the settings known so far."""
     if not (directory / "plan.json").exists():
         return plan
     return dataclasses.replace(plan, settings=read_study(directory).settings)
 
 
 def check_found(plan: Plan, pairs: Sequence[Wanted], directory: Path) -> None:
-    """Every search has found settings."""
+    """Raise unless every search has found settings."""
     if plan.tuning is None:
         return
     for want in pairs:
@@ -139,13 +139,13 @@ def check_found(plan: Plan, pairs: Sequence[Wanted], directory: Path) -> None:
         if not (directory / place / "best.json").exists():
             raise InputError(
                 f"No trial of the search in '{directory / place}' was completed, so there are no "
-                f"settings for '{want.label}' on '{want.task}'. Its trials.csv tells what "
-                f"happened; other points or smaller learning rates may help, in another `out`."
+                f"settings for '{want.label}' on '{want.task}'. See its trials.csv for the "
+                f"reasons; try other points or smaller learning rates, in another `out`."
             )
 
 
 class _Watch:
-    """Keeps the state of both stages together while one of them is running."""
+    """Combines the state of both stages while one of them is running."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class _Watch:
         self.known: dict[Wanted, SearchStatus] = {}
 
     def status(self, study: StudyStatus) -> ExperimentStatus:
-        """The state of all searches, and of these runs."""
+        """Return the state of all searches and these runs."""
         for want, search in self.searches.items():
             if want not in self.known or self.known[want].state != "done":
                 self.known[want] = search_status(want, search)

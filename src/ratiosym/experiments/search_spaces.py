@@ -1,6 +1,6 @@
-"""What is searched: the paper's space (appendix D, Table 2), or an objective's trust region alone.
+"""Search spaces: the paper's (appendix D, Table 2), or only an objective's trust region.
 
-Each objective has the values of its own parameters itself.
+The search values of an objective's own parameters are part of its record.
 """
 
 import math
@@ -24,22 +24,22 @@ COMMON: dict[str, Choices] = {
     "num_epochs": (2, 4, 8),
 }
 
-TRIALS = {1: 40, 2: 80}  # by the number of an algorithm's own parameters (section 4.1)
-# Five fixed seeds. Final runs have seeds 0, 1, ..., so none of them is tuned on (Decision 66).
+TRIALS = {1: 40, 2: 80}  # by number of the objective's own parameters (section 4.1)
+# Five fixed seeds. Final runs use seeds 0, 1, ..., so that nothing is tuned on them.
 SEEDS = tuple(range(1000, 1005))
 
 
 def search_space(objective: str, kind: SearchKind = "paper") -> dict[str, Choices]:
-    """Everything that is searched for an objective, as options of ``presets.configure``."""
+    """Return the search space of an objective, as arguments of ``presets.configure``."""
     own = get_objective(objective).search_space
-    # The upper target first, as in appendix D: the order decides which random number of the sampler
-    # each parameter draws, so changing it would change the trials of a given sampler seed.
+    # The upper target comes first, as in appendix D. The order determines which random number each
+    # parameter gets, so changing it would change the trials of a given sampler seed.
     own = dict(reversed(own.items()))
     return {**COMMON, **own} if kind == "paper" else own
 
 
 def whole_grid(objective: str) -> tuple[Point, ...]:
-    """Every combination of an objective's own parameters."""
+    """Return all combinations of an objective's own parameters."""
     space = search_space(objective, "trust-region")
     return tuple(dict(zip(space, values, strict=True)) for values in product(*space.values()))
 
@@ -50,9 +50,10 @@ def default_trials(objective: str) -> int:
 
 
 def region_width(objective: str, params: Mapping[str, float]) -> float:
-    """How wide the trust region of some parameters is: the logarithm of upper over lower target,
-    so that it is the same for every objective. The narrower of two equally good ones is chosen
-    (Decision 80).
+    """Return the width of a trust region: the logarithm of upper over lower target.
+
+    This measure is comparable between objectives. It breaks ties: of two equally good regions, the
+    narrower one is chosen (docs/decisions.md, 82).
     """
     known = get_objective(objective)
     own = {name: value for name, value in params.items() if name in known.defaults}

@@ -1,25 +1,26 @@
-"""Settings found by searches: those of a study, and those that ship with the package.
+"""Settings found by searches: those of a study, and those shipped with the package.
 
-A study whose plan tunes its algorithms (``ratiosym reproduce``) freezes what its searches found in
-``DIR/settings.json``, by task and algorithm label. The file is written once, when all searches have
-ended, and never changed; ``plan.json`` gets the options of every entry (``Plan.settings``):
+A study whose plan tunes its algorithms (``ratiosym reproduce``) stores the results of its searches
+in ``DIR/settings.json``, by task and algorithm label. The file is written once, when all searches
+have ended, and never changed; ``plan.json`` then contains the options of every entry
+(``Plan.settings``):
 
     {"settings": {TASK: {LABEL: {
         "objective": "mars",
         "options": {"b_upper": 2.0, "b_lower": 0.5},   what was searched; the rest is the plan's
         "value": 1.62,                                 mean over the tuning seeds
-        "seeds": {"1000": 1.58, "1001": 1.66},         the value of each
-        "steps": 500000,                               of one seed
-        "trial": 3,                                    the number of the best trial
+        "seeds": {"1000": 1.58, "1001": 1.66},         value of each seed
+        "steps": 500000,                               per seed
+        "trial": 3,                                    number of the best trial
         "trials": {"complete": 6, "pruned": 0, "diverged": 0},
-        "search": "tuning/TASK/LABEL"                  the search, seen from DIR
+        "search": "tuning/TASK/LABEL"                  directory of the search, relative to DIR
      }}}, "versions": ..., "commit": ..., ...}
 
-The search's directory has every trial (``trials.csv``) and what was searched (``search.json``).
+The search's directory contains every trial (``trials.csv``) and the search space (``search.json``).
 
-Settings that ship with the package are by task and objective (docs/tuning.md). The package's
-``settings.json`` holds them with the search they came from. ``python -m
-ratiosym.experiments.settings BEST.json ...`` adds the outcome of searches to it.
+Settings shipped with the package are by task and objective (docs/tuning.md). The package's
+``settings.json`` contains them with the search they came from. ``python -m
+ratiosym.experiments.settings BEST.json ...`` adds the results of searches to it.
 """
 
 import json
@@ -41,7 +42,7 @@ Settings = dict[str, dict[str, Options]]  # task, label, options
 
 
 class Wanted(NamedTuple):
-    """Whose settings are looked for."""
+    """A task and algorithm whose settings are needed."""
 
     task: str
     label: str
@@ -49,7 +50,7 @@ class Wanted(NamedTuple):
 
     @property
     def place(self) -> Path:
-        """Where a tree of searches has it."""
+        """Its path in a tree of searches."""
         return Path(task_directory(self.task)) / self.label
 
 
@@ -57,8 +58,9 @@ class Wanted(NamedTuple):
 
 
 def find_entries(tree: Path, wanted: Iterable[Wanted], seen_from: Path) -> dict[Wanted, Any]:
-    """What the finished searches of a tree (TREE/TASK/LABEL/) have found; those that have not
-    ended are left out. Entries are as in ``settings.json``.
+    """Return the results of the finished searches of a tree (TREE/TASK/LABEL/).
+
+    Entries have the form of ``settings.json``.
     """
     found = {}
     for want in wanted:
@@ -70,7 +72,7 @@ def find_entries(tree: Path, wanted: Iterable[Wanted], seen_from: Path) -> dict[
 
 
 def make_entry(best: dict[str, Any], want: Wanted, path: Path, search: str) -> dict[str, Any]:
-    """The outcome of a search (``best.json``) as an entry of ``settings.json``."""
+    """Convert the result of a search (``best.json``) to an entry of ``settings.json``."""
     try:
         config = best["config"]
         names = ("value", "seeds", "steps", "trial", "trials")
@@ -83,7 +85,7 @@ def make_entry(best: dict[str, Any], want: Wanted, path: Path, search: str) -> d
         its_task = config["task"]
     except (KeyError, TypeError):
         raise InputError(
-            f"'{path}' is not the outcome of a search, which 'ratiosym tune' writes as best.json."
+            f"'{path}' is not the result of a search, which 'ratiosym tune' writes as best.json."
         ) from None
     if (its_task, entry["objective"]) != (want.task, want.objective):
         raise InputError(
@@ -94,7 +96,7 @@ def make_entry(best: dict[str, Any], want: Wanted, path: Path, search: str) -> d
 
 
 def freeze(directory: Path, entries: dict[Wanted, Any]) -> None:
-    """Write ``settings.json`` of a study, unless it is there."""
+    """Write the ``settings.json`` of a study, unless it exists."""
     path = directory / FROZEN
     if path.exists():
         return
@@ -105,19 +107,21 @@ def freeze(directory: Path, entries: dict[Wanted, Any]) -> None:
 
 
 def read_frozen(directory: Path) -> dict[str, dict[str, Any]] | None:
-    """The entries of a study's ``settings.json``; None if its searches have not ended."""
+    """Read the entries of a study's ``settings.json``; None if its searches have not ended."""
     path = directory / FROZEN
     if not path.exists():
         return None
     table = files.read_json(path).get("settings")
     if not isinstance(table, dict):
-        raise InputError(f"'{path}' has no settings in it. Restore the right one.")
+        raise InputError(f"'{path}' contains no settings. Restore the right one.")
     return table
 
 
 def read_tuned(directory: Path, wanted: Iterable[Wanted]) -> Settings:
-    """The settings of these tasks and algorithms from a directory: one of ``ratiosym reproduce``,
-    or the tree that ``ratiosym tune --all`` writes. InputError names what is missing.
+    """Read the settings of these tasks and algorithms from a directory.
+
+    It was written by ``ratiosym reproduce`` or ``ratiosym tune --all``. Raises ``InputError`` if
+    something is missing.
     """
     wanted = list(wanted)
     if not directory.is_dir():
@@ -144,19 +148,19 @@ def read_tuned(directory: Path, wanted: Iterable[Wanted]) -> Settings:
 
 
 def check_complete(entries: dict[Wanted, Any], wanted: list[Wanted], directory: Path) -> None:
-    """Raise InputError for what has no entry."""
+    """Raise ``InputError`` if an entry is missing."""
     missing = [want for want in wanted if want not in entries]
     if missing:
         first = missing[0]
         others = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
         raise InputError(
-            f"'{directory}' has no settings for '{first.label}' on '{first.task}'{others}: there "
-            f"is no finished search of it."
+            f"'{directory}' has no settings for '{first.label}' on '{first.task}'{others}: its "
+            f"search has not finished."
         )
 
 
 def to_settings(entries: dict[Wanted, Any]) -> Settings:
-    """The options alone, as plans have them."""
+    """Return only the options, in the form of ``Plan.settings``."""
     found: Settings = {}
     for want, entry in entries.items():
         found.setdefault(want.task, {})[want.label] = dict(entry["options"])

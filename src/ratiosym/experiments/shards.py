@@ -1,4 +1,4 @@
-"""Parts of a study that need nothing of each other: ``--shard I/N``, for job arrays."""
+"""Independent parts of a study for job arrays: ``--shard I/N``."""
 
 import re
 from collections.abc import Sequence
@@ -29,5 +29,5 @@ class Shard:
         return cls(int(match[1]), int(match[2]))
 
     def part(self, things: Sequence[Part]) -> list[Part]:
-        """Every N-th, so that parts are alike."""
+        """Return every N-th item, so that parts are similar."""
         return list(things[self.index - 1 :: self.number])

@@ -1,8 +1,8 @@
 """Studies (algorithms x tasks x seeds): their status, and running what is missing.
 
-    STUDY/plan.json                    what is to be run, and where it was started
+    STUDY/plan.json                    the plan, and where it was started
     STUDY/tuning/TASK/LABEL/           the search of an algorithm on a task, if the plan tunes them
-    STUDY/settings.json                what the searches found, once all have ended
+    STUDY/settings.json                the results of the searches, once all have ended
     STUDY/runs/TASK/LABEL/seed-S/      one run each, as 'ratiosym train' writes it; failure.txt if
                                        it failed
     STUDY/work/                        locks, progress notes and logs of workers
@@ -36,7 +36,7 @@ from ratiosym.learning.devices import num_cores
 from ratiosym.runs import files, provenance
 from ratiosym.runs.directory import read_config, read_failure
 
-TUNING = "tuning"  # where a study has its searches
+TUNING = "tuning"  # directory of a study's searches
 
 State = Literal["done", "running", "failed", "interrupted", "missing"]
 NOTES = ("steps", "mean_return", "steps_per_second", "timed_steps", "seconds")
@@ -140,8 +140,9 @@ def begin_study(plan: Plan, directory: Path) -> None:
 
 
 def read_study(directory: Path, command: str = "study run") -> Plan:
-    """The plan of a study on disk, with the settings that its searches have found so far;
-    ``command`` starts one.
+    """Read the plan of a study, with the settings that its searches have found so far.
+
+    ``command`` is the one that starts such a study, for error messages.
     """
     path = directory / "plan.json"
     if not path.exists():
@@ -162,19 +163,19 @@ def read_study(directory: Path, command: str = "study run") -> Plan:
     try:
         plan = Plan.from_dict(data["plan"])
     except InputError as error:
-        raise InputError(f"'{path}' does not fit this version of ratiosym: {error}") from None
+        raise InputError(f"'{path}' does not match this version of ratiosym: {error}") from None
     if plan.tuning is None or plan.settings:
         return plan
-    # Before all searches have ended, what is known so far.
+    # Until all searches have ended, use what is known so far.
     found = settings.find_entries(directory / TUNING, plan.pairs(), directory)
     return dataclasses.replace(plan, settings=settings.to_settings(found))
 
 
 def freeze_settings(plan: Plan, directory: Path) -> bool:
-    """Keep what the searches of a study have found, in ``settings.json`` and ``plan.json``, if all
-    of them have ended; whether they have.
+    """Store the results of a study's searches if all have ended; return whether they have.
 
-    Both files are written once. A process that dies between them leaves the second to the next.
+    ``settings.json`` and ``plan.json`` are each written once. If a process dies in between, the
+    next one writes the second.
     """
     if plan.tuning is None:
         return True
@@ -191,8 +192,9 @@ def freeze_settings(plan: Plan, directory: Path) -> bool:
 
 
 def check_same_plan(plan: Plan, found: Plan, directory: Path) -> None:
-    """A directory holds one study. Its name, description and trackers may change, its runs and
-    searches may not. Settings may be left out where the directory has them.
+    """Raise unless both plans have the same runs and searches.
+
+    Name, description and trackers may differ. Settings may be omitted if the directory has them.
     """
     if any(
         found.settings.get(task, {}).get(label) != options
@@ -200,8 +202,8 @@ def check_same_plan(plan: Plan, found: Plan, directory: Path) -> None:
         for label, options in by_label.items()
     ):
         raise InputError(
-            f"'{directory}' holds this study with other settings. Resume that one: ratiosym study "
-            f"run --out '{directory}'. Or choose another `out`; nothing was changed."
+            f"'{directory}' contains this study with other settings. Resume that one: ratiosym "
+            f"study run --out '{directory}'. Or choose another `out`; nothing was changed."
         )
     bare, there = (dataclasses.replace(p, settings={}) for p in (plan, found))
     is_same = {run.path: run for run in bare.runs()} == {run.path: run for run in there.runs()}
@@ -231,7 +233,7 @@ def brief(value: object) -> str:
 
 
 def check_runs(runs: Iterable[PlannedRun], directory: Path) -> None:
-    """Runs that are on disk already are those of the plan."""
+    """Raise unless existing runs match the plan."""
     for run in runs:
         place = directory / run.path
         if (place / "config.json").exists() and read_config(place) != run.config:
@@ -288,9 +290,9 @@ def run_study(
 ) -> StudyStatus:
     """Run whatever is missing of a study. Failed runs are only repeated with ``retry_failed``.
 
-    ``executor`` is called for somewhere to compute, once everything has been checked. Several
-    ``run_study`` at once share the work; each returns when everything is over. One with a
-    ``shard`` takes its part of the runs alone, and returns when that is over.
+    ``executor`` is called to create an executor, after everything has been checked. Several calls
+    at the same time share the work; each returns when everything is over. With a ``shard``, only
+    its part of the runs is run and waited for.
     """
     directory = Path(directory).absolute()
     plan.validate()

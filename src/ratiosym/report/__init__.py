@@ -1,1 +1,1 @@
-"""What came out: statistics, figures, tables and the page that holds them."""
+"""Reports: statistics, figures, tables and the page that combines them."""

@@ -1,8 +1,7 @@
-"""The aircraft's measured performance as figures: what the simulation flies, against the balance of
-its forces.
+"""Figures of the aircraft's performance: simulated flight against the balance of forces.
 
 Lines are solved from the equations; marks are measured by flying ``dynamics.substep``. ``draw_all``
-makes them all.
+draws all figures.
 """
 
 import os
@@ -39,9 +38,7 @@ _DT = _CONFIG.substep
 
 
 def draw_all(path: Path) -> list[Path]:
-    """All figures of ``docs/environments/aerojax.md``: for ``aerojax.png``
-    aerojax-turns.png and so on.
-    """
+    """Draw all figures of ``docs/environments/aerojax.md``: aerojax-turns.png and so on."""
     drawn = {
         "turns": turn_figure,
         "energy": energy_figure,
@@ -55,9 +52,7 @@ def draw_all(path: Path) -> list[Path]:
 
 
 def turn_figure(path: str | os.PathLike[str]) -> Figure:
-    """Turn rate over speed at three heights: the most the limiter gives, and the most that thrust
-    sustains.
-    """
+    """Draw turn rate over speed at three heights: the limiter's maximum, and the sustained one."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, 3.4), layout="constrained")
         axis = figure.subplots()
@@ -75,7 +70,7 @@ def turn_figure(path: str | os.PathLike[str]) -> Figure:
             axis.plot(speeds, _rate(held, speeds), color=colour, label=label)
             marks = np.linspace(120, 400, 15)
             load, alpha = _sustained(height, marks)
-            # Where thrust is what limits: neither the limiter nor the stall.
+            # only where thrust is the limit, not the limiter or the stall
             flies = (load > 1.05) & (load < _most_load(height, marks)) & (alpha < np.radians(21.5))
             axis.plot(
                 marks[flies],
@@ -93,9 +88,7 @@ def turn_figure(path: str | os.PathLike[str]) -> Figure:
 
 
 def energy_figure(path: str | os.PathLike[str]) -> Figure:
-    """A minute of wild flying: energy without thrust and drag, and with both its change against the
-    excess power.
-    """
+    """Draw a minute of aerobatics: energy without thrust and drag, and with both against work."""
     time, height, kept, gained, worked = _wild_flight()
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, 2.8), layout="constrained")
@@ -119,7 +112,7 @@ def energy_figure(path: str | os.PathLike[str]) -> Figure:
             (height - height[0]) * GRAVITY / 1000,
             color="#999999",
             linewidth=0.8,
-            label="of which height",
+            label="potential energy",
         )
         right.set(xlabel="time (s)", ylabel="kJ/kg", title="thrust and drag")
         right.legend()
@@ -128,9 +121,7 @@ def energy_figure(path: str | os.PathLike[str]) -> Figure:
 
 
 def glide_figure(path: str | os.PathLike[str]) -> Figure:
-    """Lift over drag against the angle of attack: the coefficients' and that of glides flown for a
-    minute.
-    """
+    """Draw lift over drag against the angle of attack: from coefficients and from glides."""
     alpha = np.radians(np.linspace(1, 20, 200))
     marks = np.radians(np.linspace(3, 18, 11))
     with matplotlib.rc_context(STYLE):
@@ -145,14 +136,16 @@ def glide_figure(path: str | os.PathLike[str]) -> Figure:
             markersize=4,
             label="flown",
         )
-        axis.set(xlabel="angle of attack (°)", ylabel="way for energy height", title="glide, 5 km")
+        axis.set(
+            xlabel="angle of attack (°)", ylabel="distance / energy height", title="glide, 5 km"
+        )
         axis.legend()
         save_figure(figure, path)
     return figure
 
 
 def stall_figure(path: str | os.PathLike[str]) -> Figure:
-    """The coefficients through the stall, and a full pull from level flight that runs into it."""
+    """Draw the coefficients through the stall, and a full pull from level flight into it."""
     alpha = np.radians(np.linspace(-10, 28, 300))
     time, angle, speed, load = _pull()
     with matplotlib.rc_context(STYLE):
@@ -172,7 +165,7 @@ def stall_figure(path: str | os.PathLike[str]) -> Figure:
 
 
 def _rate(load: Numbers, speed: Numbers) -> Numbers:
-    """Of a level turn, degrees a second; nothing where the wing does not carry the weight."""
+    """Return the rate of a level turn in degrees per second; NaN if lift is below the weight."""
     return np.degrees(
         np.where(load > 1, GRAVITY * np.sqrt(np.maximum(load**2 - 1, 0)) / speed, np.nan)
     )
@@ -191,7 +184,7 @@ def _drag(alpha: Numbers, mach: Numbers | float = 0.3) -> Numbers:
 def _forces(
     height: float, speed: Numbers, alpha: Numbers, throttle: float
 ) -> tuple[Numbers, Numbers, Numbers]:
-    """Normal force, drag and thrust along the path, in g."""
+    """Return normal force, drag and thrust along the path, in g."""
     around = air(_CONFIG, jnp.full(len(speed), height), jnp.asarray(speed))
     pressure = np.asarray(around.pressure) * _FIGHTER.wing_area
     thrust = throttle * _FIGHTER.thrust * np.asarray(around.thrust_share)
@@ -205,17 +198,17 @@ def _forces(
 
 
 def _most_load(height: float, speed: Numbers) -> Numbers:
-    """What the limiter allows at full throttle, or the wing gives."""
+    """Return the maximum load at full throttle, set by the limiter or by the wing."""
     around = air(_CONFIG, jnp.full(len(speed), height), jnp.asarray(speed))
     _, high = alpha_limits(
         _CONFIG, _FIGHTER, around.pressure, _FIGHTER.thrust * around.thrust_share
     )
-    best = np.radians(22.36)  # of most lift
+    best = np.radians(22.36)  # angle of maximum lift
     return _forces(height, speed, np.minimum(np.asarray(high), best), 1.0)[0]
 
 
 def _sustained(height: float, speed: Numbers) -> tuple[Numbers, Numbers]:
-    """Load and angle of attack at which full thrust balances drag, by bisection."""
+    """Find load and angle of attack at which full thrust balances drag, by bisection."""
     low, high = np.zeros(len(speed)), np.full(len(speed), np.radians(22.0))
     for _ in range(50):
         middle = 0.5 * (low + high)
@@ -249,7 +242,7 @@ def _fly(
     throttle: Any = 0.0,
     has_forces: bool = True,
 ) -> Any:
-    """Flights after every substep, [time, aircraft]."""
+    """Return the flights after every substep, [time, aircraft]."""
     shape = (round(seconds / _DT), flight.alpha.shape[0])
     controls = Controls(
         *(
@@ -261,7 +254,7 @@ def _fly(
 
 
 def _level(height: float, speed: Any, alpha: Any, bank: Any = 0.0, slope: Any = 0.0) -> Flight:
-    """Flying east, banked to the right, climbing at an angle."""
+    """Return a flight to the east, banked to the right, climbing at an angle."""
     speed, alpha, bank, slope = np.broadcast_arrays(
         *(np.atleast_1d(x) for x in (speed, alpha, bank, slope))
     )
@@ -276,7 +269,7 @@ def _level(height: float, speed: Any, alpha: Any, bank: Any = 0.0, slope: Any = 
 
 
 def _flown_rate(height: float, speed: Numbers, alpha: Numbers, load: Numbers) -> Numbers:
-    """Degrees a second, over five seconds of the balanced turn, hands off at full throttle."""
+    """Measure degrees per second over five seconds of a balanced turn at full throttle."""
     bank = np.arccos(1 / np.maximum(load, 1.0))
     flights = _fly(_level(height, speed, alpha, bank), 5.0, throttle=1.0)
     course = np.unwrap(np.arctan2(flights.velocity[..., 1], flights.velocity[..., 0]), axis=0)
@@ -284,10 +277,9 @@ def _flown_rate(height: float, speed: Numbers, alpha: Numbers, load: Numbers) ->
 
 
 def _flown_glide(alpha: Numbers) -> Numbers:
-    """Way over energy height lost in a minute without thrust, from the steady glide at that angle
-    of attack.
+    """Measure distance over energy height lost in a minute of gliding at an angle of attack.
 
-    Energy height, V²/2g + z: in thickening air a glider slows down, and that carries it too.
+    The energy height V²/2g + z includes speed, as a glider slows down in denser air.
     """
     ratio = _lift(alpha) / _drag(alpha)
     slope = -np.arctan(1 / ratio)
@@ -305,9 +297,7 @@ def _flown_glide(alpha: Numbers) -> Numbers:
 
 
 def _wild_flight() -> tuple[Numbers, Numbers, Numbers, Numbers, Numbers]:
-    """Time, height, the energy's relative drift without forces, and with them: energy gained, and
-    work done.
-    """
+    """Return time, height, energy drift without forces, and energy and work with forces."""
     rng = np.random.default_rng(0)
     aileron, elevator = rng.uniform(-1, 1, (2, 600, 1))
     start = _level(6000.0, 250.0, 0.05)
@@ -335,7 +325,7 @@ def _energy(flights: Flight) -> Numbers:
 
 
 def _pull() -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """Time, angle of attack, speed and load of a full pull without thrust."""
+    """Return time, angle of attack, speed and load of a full pull without thrust."""
     flights = _fly(_level(5000.0, 160.0, 0.1), 8.0, elevator=1.0)
     speed = np.linalg.norm(flights.velocity[:, 0], axis=-1)
     around = air(_CONFIG, jnp.asarray(flights.position[:, 0, 2]), jnp.asarray(speed))

@@ -1,7 +1,6 @@
-"""The figures: the three surrogates (the paper's Figure 1), learning curves, ratios over training.
+"""Figures of the three surrogates (the paper's Figure 1), learning curves and ratios.
 
-Each function draws one figure, saves it whole or not at all (PNG or PDF, by the suffix) and returns
-it.
+Each function draws one figure, saves it atomically (PNG or PDF, by suffix) and returns it.
 """
 
 import os
@@ -37,10 +36,9 @@ MAIN = ("mappo", "maspo", "mars")  # the paper's three
 
 
 def objectives_figure(path: str | os.PathLike[str], epsilon: float = 0.2) -> Figure:
-    """The paper's Figure 1: each surrogate and its gradient over the ratio, for either sign of the
-    advantage.
+    """Draw the paper's Figure 1: each surrogate and its gradient over the ratio, for both signs.
 
-    All three have the targets 1 − ε and 1 + ε, so that what differs is their geometry.
+    All three have the targets 1 − ε and 1 + ε, so they only differ in their geometry.
     """
     bounds = OBJECTIVES["mappo"].bounds(epsilon=epsilon)
     r = np.concatenate(
@@ -49,7 +47,7 @@ def objectives_figure(path: str | os.PathLike[str], epsilon: float = 0.2) -> Fig
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, 4.6), layout="constrained")
         axes = figure.subplots(2, 2, sharex=True, sharey="row")
-        # MASPO's cost at r = 0 is 1/2ε and its gradient there about 1/ε: high enough to see both.
+        # At r = 0, MASPO's penalty is 1/2ε and its gradient about 1/ε; the limits show both.
         axes[0, 0].set(xlim=(0, r[-1]), ylim=(-1.2 / epsilon, 2), ylabel="surrogate $L$")
         axes[1, 0].set(
             ylim=(-1.2 / epsilon, 2 / epsilon), ylabel=r"ratio-gradient $\partial L/\partial r$"
@@ -62,7 +60,7 @@ def objectives_figure(path: str | os.PathLike[str], epsilon: float = 0.2) -> Fig
 
 
 def _draw_objectives(top: Any, bottom: Any, r: Numbers, advantage: float, bounds: Bounds) -> None:
-    """One column of the figure: values above, gradients below, and what becomes of an outlier."""
+    """Draw one column of the figure: values above, gradients below, and notes on outliers."""
     is_up = advantage > 0
     target = bounds.upper if is_up else bounds.lower
     cut_off = (target, r[-1]) if is_up else (0, target)
@@ -104,7 +102,7 @@ def _draw_objectives(top: Any, bottom: Any, r: Numbers, advantage: float, bounds
         zorder=5,
     )
     top.annotate("finite", at_zero, (4, -4), va="top", **text["maspo"])
-    value, gradient = drawn["mars"]  # both leave the panel: say where to, beside the place
+    value, gradient = drawn["mars"]  # both leave the panel: annotate where
     low, high = 0.9 * top.get_ylim()[0], 0.9 * bottom.get_ylim()[1]
     top.annotate(r"$\to-\infty$", (r[value > low][0], low), (4, -4), **text["mars"])
     bottom.annotate(r"$\to+\infty$", (r[gradient < high][0], high), (4, 0), **text["mars"])
@@ -115,12 +113,11 @@ def curves_figure(
     panels: Mapping[str, Mapping[str, Sequence[tuple[Numbers, Numbers]]]],
     title: str = "",
 ) -> Figure:
-    """Learning curves, one panel per quantity: for each name its seeds' (steps, values), as mean
-    and 95% bootstrap interval.
+    """Draw learning curves, one panel per quantity, as mean and 95% bootstrap interval.
 
-    Fewer than five seeds are drawn one by one beside their mean: an interval of so few says little.
-    Seeds evaluated at different steps are interpolated to the steps of the first, as far as all of
-    them reach.
+    Each name has one (steps, values) pair per seed. Fewer than five seeds are also drawn
+    individually, as an interval of so few says little. Seeds evaluated at different steps are
+    interpolated to the steps of the first, up to the shortest run.
     """
     _refuse_nothing(panels, "panels")
     for curves in panels.values():
@@ -155,10 +152,10 @@ def _draw_seeds(axis: Axes, style: LineStyle, seeds: Sequence[tuple[Numbers, Num
 def ratios_figure(
     path: str | os.PathLike[str], training: Mapping[str, Mapping[str, Numbers]], title: str = ""
 ) -> Figure:
-    """Ratios over training: largest, smallest, the middle 98%, and the share beyond the target.
+    """Draw ratios over training: largest, smallest, the middle 98%, and the fraction beyond target.
 
-    For each name the columns ``steps``, ``ratio_min``, ``ratio_max``, ``ratio_q01`` ...
-    ``ratio_q99`` and ``beyond_target``. Ratios are drawn no further than 1e-12 and 1e12.
+    Each name has the columns ``steps``, ``ratio_min``, ``ratio_max``, ``ratio_q01`` ...
+    ``ratio_q99`` and ``beyond_target``. Ratios are clipped to 1e-12 and 1e12.
     """
     _refuse_nothing(training, "training records")
     styles = objective_styles(training)
@@ -186,7 +183,7 @@ def ratios_figure(
         largest.set_title("largest ratio")
         smallest.set_title("smallest ratio")
         middle.set_title("1% to 99% of the ratios")
-        share.set(title="share beyond the target", ylim=(0, None))
+        share.set(title="fraction beyond the target", ylim=(0, None))
         share.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
         for axis in axes[1]:
             axis.set_xlabel("environment steps")
@@ -200,7 +197,7 @@ def ratios_figure(
 def _align(
     seeds: Sequence[tuple[Numbers, Numbers]],
 ) -> tuple[Numbers, Float[np.ndarray, "seeds N"]]:
-    """Common steps and one row of values for each seed."""
+    """Return common steps and one row of values per seed."""
     start = max(steps[0] for steps, _ in seeds)
     end = min(steps[-1] for steps, _ in seeds)
     common = np.asarray(seeds[0][0])
@@ -211,7 +208,7 @@ def _align(
 def _value_and_gradient(
     surrogate: Surrogate, r: Numbers, advantage: float, bounds: Bounds
 ) -> tuple[Numbers, Numbers]:
-    """L and ∂L/∂r of the very function that is trained with: ∂L/∂r = (∂L/∂u) / r."""
+    """Return L and ∂L/∂r = (∂L/∂u) / r of the function used in training."""
     u, A = jnp.log(r), jnp.full(len(r), advantage)
     gradient = jax.grad(lambda u: surrogate(u, A, bounds).sum())(u)
     return np.asarray(surrogate(u, A, bounds)), np.asarray(gradient) / r
@@ -221,4 +218,4 @@ def _refuse_nothing(data: Mapping[str, Any], what: str) -> None:
     empty = [name for name, value in data.items() if len(value) == 0]
     if not data or empty:
         whose = f" for {', '.join(empty)}" if empty else ""
-        raise InputError(f"There are no {what} to draw{whose}. Give at least one for each name.")
+        raise InputError(f"There are no {what} to draw{whose}. Pass at least one for each name.")

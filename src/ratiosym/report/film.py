@@ -1,6 +1,4 @@
-"""Films of episodes: the environment's own pictures, with a line on who plays, the step and the
-score.
-"""
+"""Animations of episodes: the environment's own pictures with team, step and return."""
 
 import os
 from collections.abc import Sequence
@@ -19,14 +17,14 @@ from ratiosym.runs.files import write_whole
 Picture = UInt8[np.ndarray, "H W 3"]
 
 MAX_PICTURES = 200  # longer episodes skip steps
-SECONDS = 0.1  # a picture
-LAST_SECONDS = 2.0  # the end stays
+SECONDS = 0.1  # per picture
+LAST_SECONDS = 2.0  # for the last picture
 
 
 def draw_film(env: Any, moments: Sequence[Moment], path: Path, title: str) -> None:
-    """An episode as a GIF, or as Tacview's text where the environment has it.
+    """Save an episode as a GIF, or as a Tacview file if the environment supports it.
 
-    ``env.draw(state)`` paints a state; where it takes a ``history`` too, the states before.
+    ``env.draw`` also receives the previous states if it has a parameter ``history``.
     """
     check_film(env, path)
     if path.suffix == ".acmi":
@@ -61,7 +59,7 @@ def draw_film(env: Any, moments: Sequence[Moment], path: Path, title: str) -> No
 
 
 def check_film(env: Any, path: Path) -> None:
-    """Whether an environment can be drawn, and into such a file."""
+    """Raise unless the environment can be drawn to a file with this suffix."""
     suffixes = (".gif", ".acmi") if hasattr(env, "acmi") else (".gif",)
     if path.suffix not in suffixes:
         raise InputError(
@@ -70,12 +68,12 @@ def check_film(env: Any, path: Path) -> None:
         )
     if not hasattr(env, "draw"):
         raise InputError(
-            f"Task {env.spec.name!r} has no pictures: its environment has no method 'draw'."
+            f"Task {env.spec.name!r} cannot be rendered: its environment has no method 'draw'."
         )
 
 
 def with_caption(picture: Picture, text: str) -> Picture:
-    """A line of text above a picture, as large as fits."""
+    """Add a line of text above a picture, as large as fits."""
     width = picture.shape[1]
     size = 16
     font = ImageFont.load_default(size)

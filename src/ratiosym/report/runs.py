@@ -1,4 +1,4 @@
-"""Curves of runs on disk."""
+"""Figures of runs on disk."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,16 +14,16 @@ from ratiosym.runs.tables import read_table
 def draw_runs(
     directories: Sequence[Path], path: Path, columns: Sequence[str] = ("mean_return",)
 ) -> list[Path]:
-    """Learning curves into ``path`` and ratio diagnostics beside it, one colour an objective.
+    """Draw learning curves to ``path`` and ratio diagnostics next to it, one colour per objective.
 
-    ``columns`` of ``evaluations.csv`` or ``training.csv``, a panel each.
+    ``columns`` of ``evaluations.csv`` or ``training.csv`` are drawn in one panel each.
     """
     runs = [run for directory in directories for run in run_directories(Path(directory))]
     missing = [str(d) for d in directories if not run_directories(Path(d))]
     if missing or not runs:
         raise InputError(
-            f"No run in: {', '.join(missing) or '(no directory was given)'}. Name directories that "
-            f"'ratiosym train' has made."
+            f"No run in: {', '.join(missing) or '(no directory was given)'}. Name directories "
+            f"created by 'ratiosym train'."
         )
     panels: dict[str, dict[str, list[tuple[np.ndarray, np.ndarray]]]] = {
         label(column): {} for column in columns
@@ -34,7 +34,7 @@ def draw_runs(
         for name in ("evaluations.csv", "training.csv"):
             if not (run / name).exists():
                 raise InputError(
-                    f"'{run}' has no {name} yet: it has not come to its first evaluation."
+                    f"'{run}' has no {name} yet: it has not reached its first evaluation."
                 )
         evaluations = read_table(run / "evaluations.csv")
         updates = read_table(run / "training.csv")
@@ -56,12 +56,12 @@ def draw_runs(
 
 
 def label(column: str) -> str:
-    """A column as an axis names it."""
+    """Return the axis label of a column."""
     return "evaluation return" if column == "mean_return" else column.replace("_", " ")
 
 
 def find_table(column: str, *tables: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The first table with such a column."""
+    """Return the first table with this column."""
     for table in tables:
         if column in table:
             return table
@@ -70,7 +70,7 @@ def find_table(column: str, *tables: dict[str, np.ndarray]) -> dict[str, np.ndar
 
 
 def over_seeds(tables: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Extremes over seeds at each update, the other columns of the seeds in the mean."""
+    """Combine the tables of seeds: extremes of the extremes, means of all other columns."""
     length = min(len(t["steps"]) for t in tables)
     if any(not np.array_equal(t["steps"][:length], tables[0]["steps"][:length]) for t in tables):
         raise InputError(

@@ -1,4 +1,4 @@
-"""How every figure looks: colours, lines, legend, and the one way to save a figure."""
+"""Common style of all figures: colours, lines, legends and saving."""
 
 import io
 import os
@@ -16,7 +16,7 @@ from ratiosym.runs.files import write_whole
 
 INK = "#333333"
 OTHER = "#999999"  # anything that is not an objective
-WIDTH = 7.0  # inches, a paper's text
+WIDTH = 7.0  # inches, the text width of a paper
 OFFSET: dict[str, Any] = {"textcoords": "offset points"}
 
 STYLE = {
@@ -32,12 +32,11 @@ STYLE = {
     "legend.frameon": False,
     "legend.fontsize": 8,
     "lines.linewidth": 1.6,
-    "pdf.fonttype": 42,  # text stays text
+    "pdf.fonttype": 42,  # embed text as text
 }
 
-# Colours belong to the objectives: the Okabe-Ito palette (grey for its black), which is safe for
-# colour-blind eyes. Lines of the paper's variants are broken as well, so that no figure rests on
-# colour alone.
+# Each objective has its own colour, from the colour-blind-safe Okabe-Ito palette (with grey for
+# black). The paper's variants also have dashed lines, so that no figure relies on colour alone.
 _DASHES: dict[str, tuple[float, ...]] = {
     "mappo-asymmetric": (4, 1.5),
     "maspo-asymmetric": (4, 1.5),
@@ -48,14 +47,14 @@ _FREE_DASHES = ((3.0, 1.0), (1.0, 1.0), (6.0, 1.0, 1.0, 1.0, 1.0, 1.0))
 
 
 class LineStyle(NamedTuple):
-    """How one algorithm is drawn, in every figure and on the page."""
+    """Line style of one algorithm, in every figure and on the page."""
 
     title: str
     colour: str
-    dashes: tuple[float, ...]  # lengths in line widths; none for a solid line
+    dashes: tuple[float, ...]  # lengths in line widths; empty for a solid line
 
     def line(self, linewidth: float = 1.6) -> dict[str, Any]:
-        """Arguments of ``plot``."""
+        """Return arguments of ``plot``."""
         pattern = (0, self.dashes) if self.dashes else "-"
         return {
             "color": self.colour,
@@ -65,13 +64,14 @@ class LineStyle(NamedTuple):
         }
 
     def band(self, alpha: float = 0.18) -> dict[str, Any]:
-        """Arguments of ``fill_between``."""
+        """Return arguments of ``fill_between``."""
         return {"color": self.colour, "alpha": alpha, "linewidth": 0}
 
 
 def line_styles(titles: Mapping[str, str]) -> dict[str, LineStyle]:
-    """A style for each algorithm, by label. Objectives have their own colour; other labels take
-    colours that are free, with broken lines.
+    """Return a style per algorithm label.
+
+    Objectives have their own colour; other labels get unused colours and dashed lines.
     """
     free = [o.colour for name, o in OBJECTIVES.items() if name not in titles]
     others = [name for name in titles if name not in OBJECTIVES]
@@ -89,12 +89,12 @@ def line_styles(titles: Mapping[str, str]) -> dict[str, LineStyle]:
 def objective_styles(
     names: Mapping[str, Any] | list[str] | tuple[str, ...],
 ) -> dict[str, LineStyle]:
-    """Styles with the objectives' own titles; other names stand for themselves."""
+    """Return styles with the objectives' titles, or the names themselves."""
     return line_styles({n: OBJECTIVES[n].title if n in OBJECTIVES else n for n in names})
 
 
 def add_legend(figure: Figure, styles: Mapping[str, LineStyle], place: str = "upper") -> None:
-    """One legend outside all panels, and the height it takes. The paper's is above them."""
+    """Add one legend outside all panels, above them as in the paper, and room for it."""
     width, height = figure.get_size_inches()
     widest = 0.6 + 0.062 * max(len(style.title) for style in styles.values())  # inches, at 8 points
     columns = min(len(styles), max(1, int(width / widest)))
@@ -104,16 +104,16 @@ def add_legend(figure: Figure, styles: Mapping[str, LineStyle], place: str = "up
 
 
 class PlainLogFormatter(LogFormatterSciNotation):
-    """Labels where a logarithmic axis wants them, and 1.02 rather than 1.02 × 10⁰."""
+    """Logarithmic labels that show 1.02 rather than 1.02 × 10⁰."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
-        """The label of one tick."""
+        """Format one tick."""
         label = super().__call__(x, pos)
         return f"{x:g}" if label and 1e-2 <= x <= 1e2 else label
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Save as .png or .pdf, whole or not at all."""
+    """Save atomically as .png or .pdf."""
     path = Path(path)
     if path.suffix not in (".png", ".pdf"):
         raise InputError(
@@ -121,7 +121,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
             f"suffix."
         )
     content = io.BytesIO()
-    # A PDF without its date: the same numbers give the same bytes.
+    # Without a date, the same numbers give the same bytes.
     metadata = {"CreationDate": None} if path.suffix == ".pdf" else None
     figure.savefig(content, format=path.suffix[1:], dpi=200, metadata=metadata)
     write_whole(path, content.getvalue())

@@ -79,7 +79,7 @@ def is_claimed(job: Job) -> bool:
 def is_locked(path: Path) -> bool:
     """Whether a process holds the lock of a job."""
     try:
-        with open(path) as file:  # closing it releases a lock that we got
+        with open(path) as file:  # closing it releases our lock
             return not _try_lock(file.fileno(), fcntl.LOCK_SH)
     except FileNotFoundError:
         return False

@@ -1,14 +1,13 @@
-"""Searching for hyperparameters: Optuna's TPE, seeds one after another with pruning checks between
-them; or every point of a grid, none of them pruned.
+"""Hyperparameter search: Optuna's TPE with pruning between seeds, or a grid without pruning.
 
 search.json             the search space and settings
 journal.log             the Optuna study, unless it is in a database
 trials/0007/seed-1000/  one seed of a trial: config.json, evaluations.csv, and summary.json when it
                         has finished
-work/                   locks and logs of worker processes, and how far the search is
-trials.csv              the outcome: every trial,
-best.json               the settings of the best one (``ratiosym train --config`` takes them),
-importance.json         and how much each hyperparameter mattered
+work/                   locks, logs and progress of worker processes
+trials.csv              results: every trial,
+best.json               the settings of the best one (for ``ratiosym train --config``),
+importance.json         and the importance of each hyperparameter
 
 A search of N trials numbers them 0 to N - 1 and queues all of them at the start. A worker claims
 the lowest waiting number. A trial whose worker died is queued again with its parameters and

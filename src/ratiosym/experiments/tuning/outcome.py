@@ -22,13 +22,14 @@ class Outcome:
 
     @property
     def best(self) -> TrialRow | None:
-        """The best complete trial."""
+        """Best complete trial."""
         return best_of(self.rows, self.search.config.objective)
 
 
 def write_outcome(outcome: Outcome, origin: dict[str, Any]) -> None:
-    """``trials.csv``, if a trial was completed ``best.json``, and ``importance.json``: with it the
-    search has ended.
+    """Write ``trials.csv``, ``best.json`` if a trial is complete, and ``importance.json``.
+
+    The last one marks the end of the search.
     """
     search = outcome.search
     write_trials(search, outcome.rows)
@@ -40,7 +41,7 @@ def write_outcome(outcome: Outcome, origin: dict[str, Any]) -> None:
 
 
 def write_best(outcome: Outcome, origin: dict[str, Any]) -> None:
-    """The best trial as a complete configuration, if there is one."""
+    """Write the best trial, if there is one, as a complete configuration."""
     search, rows, best = outcome.search, outcome.rows, outcome.best
     if best is None:
         return

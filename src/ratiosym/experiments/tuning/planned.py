@@ -18,10 +18,10 @@ def planned_searches(
     options: dict[str, Any] | None = None,
     **fields: Any,
 ) -> dict[Wanted, Search]:
-    """One search for every task and algorithm, in TREE/TASK/LABEL.
+    """Return one search per task and algorithm, in TREE/TASK/LABEL.
 
-    ``options`` change the runs of trials, ``fields`` are of ``Search``; ``name`` comes before the
-    searches' names in a database.
+    ``options`` override settings of the trials' runs, ``fields`` are fields of ``Search``, and
+    ``name`` is the prefix of the searches' names in a database.
     """
     found = {}
     algorithms = {algorithm.label: algorithm for algorithm in plan.algorithms}

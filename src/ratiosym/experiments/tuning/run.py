@@ -59,9 +59,7 @@ def tune_all(
     on_poll: Callable[[], None] = lambda: None,
     train: TrainSeed = train_seed,
 ) -> None:
-    """Run searches side by side, or resume them, and write the outcome of each as soon as it has
-    finished.
-    """
+    """Run or resume searches in parallel, and write the results of each when it has finished."""
     left = [search for search in searches if not has_ended(search)]
     for search in left:
         check_search(search, is_shared=True)
@@ -88,7 +86,7 @@ def tune_all(
 
 
 def check_search(search: Search, is_shared: bool) -> None:
-    """Raise InputError where a search cannot run: values, sizes, devices, trackers."""
+    """Raise ``InputError`` if a search cannot run: values, sizes, devices, trackers."""
     search.validate()
     # Check that the task exists and that the groups fit the devices.
     make_learner(make(search.config.task), search.config, 1)
@@ -98,24 +96,26 @@ def check_search(search: Search, is_shared: bool) -> None:
 
 
 def begin_search(search: Search) -> TrialQueue:
-    """The trials of a search, in a directory that is its own."""
+    """Set up the directory of a search, and return its trials."""
     begin_directory(search)
     with database_errors(search.storage):
         queue = TrialQueue(search)
         queue.check_number()
     if not has_all_trials(search):
-        (search.out / "importance.json").unlink(missing_ok=True)  # a search that is made longer
+        (search.out / "importance.json").unlink(
+            missing_ok=True
+        )  # the number of trials is being raised
     return queue
 
 
 def has_all_trials(search: Search) -> bool:
-    """Whether the outcome on disk, if there is one, is of as many trials."""
+    """Whether results on disk, if there are any, cover as many trials."""
     path = search.out / "trials.csv"
     return path.exists() and len(path.read_text().splitlines()) - 1 == search.num_trials
 
 
 def end_search(search: Search) -> Outcome:
-    """Write the outcome of a search whose trials are finished."""
+    """Write the results of a search whose trials are finished."""
     with database_errors(search.storage):
         queue = TrialQueue(search)
         rows = queue.rows()
@@ -125,7 +125,7 @@ def end_search(search: Search) -> Outcome:
 
 
 def begin_directory(search: Search) -> None:
-    """Make a directory that of this search, unless it holds something else."""
+    """Set up the directory of a search, unless it contains something else."""
     out, path = search.out, search.out / "search.json"
     try:
         if path.exists():

@@ -19,7 +19,7 @@ from ratiosym.experiments.search_spaces import (
 from ratiosym.experiments.tuning.storage import hide_password
 from ratiosym.learning.config import RunConfig
 
-# Every flag by name, since Optuna's defaults change between versions (Decision 65).
+# All options are explicit, as Optuna's defaults change between versions.
 SAMPLER = {
     "multivariate": False,
     "group": False,
@@ -47,13 +47,13 @@ class Search:
     name: str = ""  # of the study in the storage
     track: tuple[str, ...] = ()  # trackers of every seed's evaluations
     kind: SearchKind = "paper"
-    # The points to try, one a trial and none of them pruned; without any, Optuna's sampler chooses
-    # and trials are pruned.
+    # The points to try, one per trial and without pruning. If empty, Optuna's sampler chooses and
+    # trials are pruned.
     grid: tuple[Point, ...] = ()
 
     @property
     def space(self) -> dict[str, Choices]:
-        """What is searched."""
+        """The search space."""
         space = search_space(self.config.objective, self.kind)
         if not self.grid:
             return space
@@ -93,8 +93,8 @@ class Search:
             raise InputError("`seeds` is empty; a trial needs at least one seed.")
         if self.grid and self.num_trials != len(self.grid):
             raise InputError(
-                f"`num_trials` is {self.num_trials}, but the grid has {len(self.grid)} points: a "
-                f"walk of a grid takes all of them."
+                f"`num_trials` is {self.num_trials}, but the grid has {len(self.grid)} points, all "
+                f"of which are tried."
             )
         if "num_minibatches" in self.space:
             self.check_minibatches(self.space["num_minibatches"])
@@ -103,7 +103,7 @@ class Search:
             self.trial_config(point, seed).validate()
 
     def check_minibatches(self, numbers: Choices) -> None:
-        """Every number of minibatches divides a group."""
+        """Raise unless every number of minibatches divides a group."""
         shape, most = self.config.shape, max(numbers)
         if shape.num_envs % shape.update_batch_size == 0 and shape.sequences_per_group % most:
             what = "environments" if shape.is_recurrent else "steps"
@@ -134,9 +134,7 @@ class TrialRow:
 
 
 def best_of(rows: list[TrialRow], objective: str) -> TrialRow | None:
-    """The best complete trial; of equal ones that with the narrower trust region, then the
-    earlier.
-    """
+    """Return the best complete trial; ties go to the narrower trust region, then the earlier."""
 
     def quality(row: TrialRow) -> tuple[float, float]:
         assert row.value is not None

@@ -1,4 +1,4 @@
-"""How far a search is, from its files alone: what workers noted last, and the outcome."""
+"""Status of a search, determined from its files only."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ SearchState = Literal["done", "running", "interrupted", "missing"]
 
 @dataclass(frozen=True)
 class SearchStatus:
-    """The state of one search of a plan."""
+    """State of one search of a plan."""
 
     want: Wanted
     num_trials: int
@@ -30,25 +30,28 @@ class SearchStatus:
 
     @property
     def share(self) -> float:
-        """How much of it is done. Pruned trials count as whole ones."""
+        """Fraction that is done, counting pruned trials as complete."""
         return 1.0 if self.state == "done" else self.trials / self.num_trials
 
     def seconds_left(self, usual: float | None) -> float | None:
-        """For one worker, if nothing is pruned; ``usual`` is what a seed of the others takes."""
+        """Estimate the time left for one worker without pruning.
+
+        ``usual`` is the time per seed in other searches.
+        """
         each = self.seconds or usual
         left = (1 - self.share) * self.num_trials * self.num_seeds
         return 0.0 if left == 0 else None if each is None else left * each
 
 
 class SearchNotes:
-    """What a worker notes of its search in ``work/progress.json``."""
+    """Progress of a search, recorded by its workers in ``work/progress.json``."""
 
     def __init__(self, search: Search) -> None:
         self.search, self.began = search, monotonic()
         self.seeds_before: int | None = None
 
     def take(self, rows: list[TrialRow]) -> None:
-        """Note the state of all trials, and how long a seed takes here."""
+        """Record the state of all trials and the time per seed."""
         seeds = sum(len(row.seeds) for row in rows)
         if self.seeds_before is None:
             self.seeds_before = seeds
@@ -64,17 +67,17 @@ class SearchNotes:
 
 
 def notes_file(out: Path) -> Path:
-    """Where workers note how far a search is."""
+    """Return the file in which workers record the progress of a search."""
     return out / "work" / "progress.json"
 
 
 def has_ended(search: Search) -> bool:
-    """Whether the outcome of all trials has been written (importance.json comes last)."""
+    """Whether the results of all trials have been written (importance.json comes last)."""
     return (search.out / "importance.json").exists()
 
 
 def search_status(want: Wanted, search: Search) -> SearchStatus:
-    """The state of a search, from its files."""
+    """Determine the state of a search from its files."""
     plan = (want, search.num_trials, len(search.seeds))
     if has_ended(search):
         path = search.out / "best.json"
@@ -88,7 +91,7 @@ def search_status(want: Wanted, search: Search) -> SearchStatus:
 
 
 def read_notes(out: Path) -> dict[str, Any]:
-    """What workers noted last; nothing if they have not yet."""
+    """Read the progress that workers recorded last; empty if there is none."""
     try:
         data = files.read_json(notes_file(out))
     except InputError:

@@ -98,7 +98,7 @@ class TrialQueue:
                 self.study.add_trial(self.make_waiting(number, last))
 
     def make_waiting(self, number: int, last: FrozenTrial | None) -> FrozenTrial:
-        """A trial that waits for a worker, with what an interrupted one of its number had."""
+        """Create a waiting trial, with the results of an interrupted one of the same number."""
         grid = self.search.grid
         params = grid[number] if grid else last.params if last is not None else {}
         is_known = params.keys() == self.distributions.keys()
@@ -111,14 +111,16 @@ class TrialQueue:
         )
 
     def has_waiting(self) -> bool:
-        """Whether there is a trial that nobody has."""
+        """Whether some trial is waiting for a worker."""
         with self.home.exclusive():
             self.fill()
         return any(trial.state == TrialState.WAITING for trial in self.trials())
 
     def claim(self, held: ExitStack, is_patient: bool = True) -> Any:
-        """A trial to run, held until ``held`` closes; None when all are finished. Waits for other
-        workers, which may die and leave their trials to this one, unless it is not patient.
+        """Claim a trial until ``held`` closes; return None when all are finished.
+
+        If ``is_patient``, waits for other workers, as they may die and leave their trials to this
+        one.
         """
         while True:
             with self.home.exclusive():

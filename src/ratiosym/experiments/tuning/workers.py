@@ -40,8 +40,9 @@ def run_trials(
     on_progress: OnProgress = ignore_progress,
     is_patient: bool = True,
 ) -> None:
-    """Run trials until all are finished, whoever else works on them; a worker that is not patient
-    ends when there is none left to claim.
+    """Run trials until all are finished, possibly together with other workers.
+
+    A worker that is not patient ends when there is no trial left to claim.
     """
     notes = SearchNotes(search)
     with database_errors(search.storage):
@@ -108,8 +109,8 @@ def run_seeds(
 class WorkerJob:
     """A worker that runs trials of a search.
 
-    The first worker of a search stays until all trials are finished: it takes over what dead
-    workers leave. The others end when no trial is left to claim, and make room for other searches.
+    The first worker of a search stays until all trials are finished, to take over those of dead
+    workers. The others end when no trial is left to claim, to make room for other searches.
     """
 
     search: Search
@@ -119,12 +120,12 @@ class WorkerJob:
 
     @property
     def name(self) -> str:
-        """Its path: unique among the workers of many searches."""
+        """Its path, which is unique among the workers of many searches."""
         return str(self.path)
 
     @property
     def path(self) -> Path:
-        """Of its lock and log, by host: commands on several machines may share a directory."""
+        """Prefix of its lock and log, with the host, as machines may share a directory."""
         return self.search.out.absolute() / "work" / f"worker-{self.host}-{self.number}"
 
     @property
@@ -152,7 +153,7 @@ class WorkerJob:
 
 
 def worker_jobs(searches: Sequence[Search], capacity: int, train: TrainSeed) -> list[WorkerJob]:
-    """Workers for searches: a first one for each, then more where there is room."""
+    """Create workers for searches: a first one for each, then more while there is room."""
     most = min(capacity, 1 + math.ceil(capacity / len(searches)))
     return [
         WorkerJob(search, number, train)

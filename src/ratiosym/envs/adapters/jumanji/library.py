@@ -1,5 +1,6 @@
 """Helpers of the adapters: importing jumanji, and drawing with its viewers."""
 
+import builtins
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -26,8 +27,23 @@ def making() -> Iterator[None]:
 
     Arrays created inside are concrete, even while an outer function is being traced.
     """
-    with jax.ensure_compile_time_eval(), jax.numpy_rank_promotion("allow"):
+    with jax.ensure_compile_time_eval(), jax.numpy_rank_promotion("allow"), hidden_notebook():
         yield
+
+
+@contextmanager
+def hidden_notebook() -> Iterator[None]:
+    """Hide IPython: imported in a notebook, jumanji switches matplotlib to a backend that may not
+    be installed.
+    """
+    is_notebook = getattr(builtins, "__IPYTHON__", False)
+    if is_notebook:
+        builtins.__IPYTHON__ = False  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        if is_notebook:
+            builtins.__IPYTHON__ = is_notebook  # type: ignore[attr-defined]
 
 
 def draw(viewer: Any, scene: Any, side: float | None = None) -> np.ndarray:
