@@ -1,20 +1,22 @@
-"""Settings that every test runs under: quick compilation, checked annotations, two CPU devices,
-strict shapes, a shared compilation cache.
+"""Settings of all tests.
+
+These are fast compilation, checked annotations, two CPU devices, strict shapes and a shared
+compilation cache.
 """
 
 import os
 from contextlib import nullcontext
 
-# Compiling takes most of the time of these tests, so the compiler does as little as it can: a third
-# of the CPU time of its default. Before JAX starts, and in the environment, so that the processes
-# that tests start compile the same programs and arrive at the same bits.
-# RATIOSYM_TEST_OPTIMISED=1 leaves the compiler as users have it.
+# Compilation takes most of the time of these tests, so optimisation is reduced to a minimum, which
+# takes a third of the CPU time. This is set before JAX starts and in the environment, so that
+# processes started by tests compile the same programs and compute the same bits.
+# RATIOSYM_TEST_OPTIMISED=1 keeps the compiler's defaults.
 QUICK = [
     "--xla_backend_optimization_level=0",
     "--xla_llvm_disable_expensive_passes=true",
     "--xla_cpu_use_fusion_emitters=false",
     "--xla_cpu_parallel_codegen_split_count=1",
-    # As the command line sets them: a busy machine is no reason to abort.
+    # As set by the command line: do not abort on a busy machine.
     "--xla_cpu_collective_call_warn_stuck_timeout_seconds=600",
     "--xla_cpu_collective_call_terminate_timeout_seconds=36000",
 ]
@@ -27,7 +29,7 @@ from jaxtyping import install_import_hook
 
 from tests import typechecking
 
-# Annotated shapes and types are checked at every call, in whatever is imported from here on.
+# Check annotated shapes and types at every call, in everything imported from here on.
 if os.environ.get("RATIOSYM_TEST_TYPES"):
     install_import_hook("ratiosym", f"{typechecking.__name__}.check_types")
 
@@ -36,25 +38,25 @@ from tests import example_runs as runs
 
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_numpy_rank_promotion", "raise")
-# As the command line does, so that processes that tests start find their programs compiled.
+# As in the command line, so that processes started by tests find compiled programs.
 start_jax()
 
 
-# Pieces of memory; a process may have 65,530 (vm.max_map_count), an update program takes 1,200
+# Memory maps: a process may have 65,530 (vm.max_map_count), and an update program takes 1,200
 # (2,400 when optimised).
 MANY_MAPS = 20_000
 
 
 @pytest.fixture(scope="module", autouse=True)
 def forget_programs_of_the_module():
-    """Compiled programs go with their module."""
+    """Release compiled programs after each module."""
     yield
     jax.clear_caches()
 
 
 @pytest.fixture(autouse=True)
 def forget_programs():
-    """And before there are too many for one process: XLA crashes where no memory can be mapped."""
+    """Release compiled programs before there are too many, as XLA would crash."""
     yield
     with open("/proc/self/maps") as maps:
         if sum(1 for _ in maps) > MANY_MAPS:
@@ -63,7 +65,7 @@ def forget_programs():
 
 @pytest.fixture(autouse=True)
 def check_types_unless_told(request):
-    """Tests marked ``unchecked`` pass other types than announced, on purpose."""
+    """Disable type checks in tests marked ``unchecked``, which pass wrong types on purpose."""
     is_marked = request.node.get_closest_marker("unchecked")
     with typechecking.unchecked() if is_marked else nullcontext():
         yield
@@ -76,11 +78,11 @@ def key():
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory):
-    """A run of one seed; only read."""
+    """A run of one seed, read-only."""
     return runs.whole_run(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(scope="session")
 def whole_seeds(tmp_path_factory):
-    """A run of two seeds; only read."""
+    """A run of two seeds, read-only."""
     return runs.whole_runs(tmp_path_factory.getbasetemp())

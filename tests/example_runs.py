@@ -1,4 +1,4 @@
-"""Small runs that tests share. They are only ever read: copy one to change it."""
+"""Small runs shared by tests. They are read-only: copy one to change it."""
 
 import csv
 import os
@@ -15,7 +15,7 @@ from ratiosym.experiments.presets import configure
 from ratiosym.runs import checkpoint, loop
 
 TASK = "mpe-spread-3ag"
-STEPS = 128  # of one update with the smoke preset
+STEPS = 128  # per update with the smoke preset
 SETTINGS = {
     "preset_name": "smoke",
     "steps": 12 * STEPS,
@@ -25,33 +25,33 @@ SETTINGS = {
 TRACK = ("tensorboard",)
 
 ROOT = Path(__file__).parents[1]
-_OWN = ("TF_CPP_MIN_LOG_LEVEL", "XLA_FLAGS")  # what starting JAX sets
+_OWN = ("TF_CPP_MIN_LOG_LEVEL", "XLA_FLAGS")  # set when JAX starts
 _GIVEN = {name: os.environ[name] for name in _OWN if name in os.environ}  # before that
 COMMAND = Path(sys.executable).with_name("ratiosym")
 
 
 @cache
 def whole_run(base):
-    """One seed from start to end, never interrupted."""
+    """Train one seed without interruption."""
     return _uninterrupted(base / "whole", num_seeds=1)
 
 
 @cache
 def whole_runs(base):
-    """Seeds 0 and 1 side by side, never interrupted."""
+    """Train seeds 0 and 1 in parallel without interruption."""
     return _uninterrupted(base / "whole-seeds", num_seeds=2)
 
 
 def _uninterrupted(directory, num_seeds):
     with pytest.MonkeyPatch.context() as patch:
-        # However slow the machine: the first and the last.
+        # The first and the last, however slow the machine is.
         patch.setattr(loop, "CHECKPOINT_SECONDS", float("inf"))
         loop.start(configure(TASK, **SETTINGS), directory, num_seeds, track=TRACK)
     return directory
 
 
 def run_command(*words, **options):
-    """The command as a user types it, its output as text."""
+    """Run a command as a user would, with its output as text."""
     return _run([COMMAND, *words], **options)
 
 
@@ -66,7 +66,7 @@ def _run(words, env=None, **options):
         words,
         capture_output=True,
         text=True,
-        timeout=900,  # of a hang, not of a busy machine
+        timeout=900,  # long enough for a busy machine
         env=environment(**(env or {})),
         **options,
     )
@@ -83,11 +83,12 @@ def environment(**changes):
 
 
 def read_events(directory):
-    """What TensorBoard shows of a run: {tag: {step: value}}, a later start hiding what came at its
-    step or after.
+    """Return what TensorBoard shows of a run: {tag: {step: value}}.
+
+    A later start hides everything at or after its step.
     """
     curves = {}
-    # By the time in their names, as TensorBoard does.
+    # Sorted by the time in their names, as in TensorBoard.
     for path in sorted(directory.glob("tensorboard/events*")):
         for event in _events(path.read_bytes()):
             if event.session_log.status == event.session_log.START:
@@ -102,9 +103,7 @@ def read_events(directory):
 
 
 def _events(records):
-    """The format of TFRecord: length, its checksum, the record, its checksum. The last one may be
-    cut short.
-    """
+    """Read TFRecords: length, its checksum, record, its checksum; the last may be incomplete."""
     while len(records) >= 12:
         (length,) = struct.unpack("<Q", records[:8])
         if len(records) < length + 16:
@@ -114,7 +113,7 @@ def _events(records):
 
 
 def contents(directory):
-    """Every file below a directory, with its bytes."""
+    """Return every file below a directory with its bytes."""
     return {
         str(p.relative_to(directory)): p.read_bytes()
         for p in sorted(directory.rglob("*"))
@@ -123,7 +122,7 @@ def contents(directory):
 
 
 def training_table(directory):
-    """``training.csv`` as it is written, without the one column that measures time."""
+    """Return ``training.csv`` as written, without the column that measures time."""
     with open(directory / "training.csv", newline="") as file:
         header, *rows = csv.reader(file)
     kept = [i for i, name in enumerate(header) if name != "steps_per_second"]
@@ -132,7 +131,7 @@ def training_table(directory):
 
 
 def expect_same_numbers(one, other):
-    """Two runs have the same curves and end in the same state, bit for bit."""
+    """Assert that two runs have the same curves and final state, bit for bit."""
     assert (one / "evaluations.csv").read_bytes() == (other / "evaluations.csv").read_bytes()
     assert training_table(one) == training_table(other)
     episodes = [(run / "absolute_metric.csv").read_bytes() for run in (one, other)]

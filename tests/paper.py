@@ -1,5 +1,6 @@
-"""The paper's formulas, rewritten in float64 and in the ratio itself, for one ratio r and advantage
-A. Needs NumPy alone: the tests of every array library compare with them.
+"""The paper's formulas in float64, as functions of one ratio r and advantage A.
+
+They only need NumPy, and are the reference for the tests of all array libraries.
 """
 
 import numpy as np
@@ -70,7 +71,7 @@ PAPER_GRADIENT = {
     "maspo": lambda r, A, epsilon: paper_maspo_gradient(r, A, epsilon, epsilon),
     "maspo-asymmetric": paper_maspo_gradient,
 }
-# The narrowest and the widest targets the paper searches, and one between.
+# The narrowest and widest targets that the paper searches, and one in between.
 SETTINGS = {
     "mars": [{"b_lower": a, "b_upper": b} for a, b in ((0.95, 1.05), (0.5, 1.2), (0.1, 10.0))],
     "mars-multiplicative": [{"b": b} for b in (1.05, 1.2, 1.9)],
@@ -100,12 +101,12 @@ def grid(log_ratios, advantages=(1.0, -1.0, 2.5, -0.3)):
 
 
 def paper_values(name, u, A, parameters):
-    """The surrogate of each sample."""
+    """Return the surrogate of each sample."""
     return np.vectorize(lambda r, a: PAPER[name](r, a, **parameters))(np.exp(u), A)
 
 
 def paper_gradients(name, u, A, parameters):
-    """The derivative of each sample's surrogate in the log-ratio, and the size of its terms."""
+    """Return the derivative of each sample's surrogate in log r, and the size of its terms."""
     r = np.exp(u)
     slope, size = np.vectorize(lambda r, a: PAPER_GRADIENT[name](r, a, **parameters))(r, A)
     return r * slope, r * size

@@ -1,4 +1,4 @@
-"""Tiny environments whose answer is known in closed form."""
+"""Tiny environments with known solutions."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,6 +1,4 @@
-"""What results/ holds: a study whose files are what its runs give, and the trials that shipped
-settings come from.
-"""
+"""Contents of results/: files match the runs, and trials match the shipped settings."""
 
 import csv
 from pathlib import Path
@@ -31,7 +29,7 @@ def test_it_is_whole(found):
 
 
 def test_the_runs_differ_in_nothing_else():
-    """Task, objective and seed; made at one commit, with the same versions."""
+    """They only differ in task, objective and seed, at one commit and with the same versions."""
     files = [read_json(path) for path in sorted(STUDY.glob("runs/*/*/*/config.json"))]
     assert len(files) == 30
     for file in files:

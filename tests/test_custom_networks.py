@@ -1,6 +1,4 @@
-"""The networks in examples/: they train, every ratio is 1 before the first gradient step, and their
-runs find them again.
-"""
+"""The networks in examples/ train, with initial ratios of 1, and their runs load them again."""
 
 import jax
 import jax.numpy as jnp
@@ -36,10 +34,10 @@ def test_a_network_from_outside(task, network, carry, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     [run] = ratiosym.train(task, network=f"examples/{network}", out=tmp_path / "run", **TINY)
     assert len(run.training["update"]) == 3
-    assert (run.training["first_ratio_error"] < 1e-5).all()  # also later, when there is a memory
+    assert (run.training["first_ratio_error"] < 1e-5).all()  # also later, with a non-zero carry
     assert (run.training["ratio_max"] > 1.001).all()
 
-    monkeypatch.chdir(tmp_path)  # found again from elsewhere
+    monkeypatch.chdir(tmp_path)  # loaded again from elsewhere
     policy = ratiosym.load_policy("run")
     assert jax.tree.map(jnp.shape, policy.initial_carry()) == carry
     assert len(repr(policy)) < 100

@@ -1,4 +1,4 @@
-"""What the documents name exists: linked files, source files, functions."""
+"""Links, source files and functions named in the documentation exist."""
 
 import ast
 import re
@@ -27,7 +27,7 @@ def test_linked_files_exist(page):
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_source_files_exist(page):
     if page.name == "CHANGELOG.md":
-        return  # it speaks of the past
+        return  # it describes the past
     named = set(re.findall(r"`((?:[\w.-]+/)+[\w-]+\.py)`", page.read_text()))
     missing = [name for name in named if not any((home / name).exists() for home in HOMES)]
     assert not [name for name in missing if not name.startswith(("path/", "mine/"))]

@@ -1,4 +1,4 @@
-"""The seven objectives against the paper's formulas (tests/paper.py), in JAX and NumPy."""
+"""The seven objectives compared to the paper's formulas (tests/paper.py), in JAX and NumPy."""
 
 import dataclasses
 import math
@@ -211,9 +211,7 @@ def test_additive_penalty_is_finite_at_extinction_and_the_symmetric_one_is_not()
 @quick
 @given(advantages, lower_targets, upper_targets, st.floats(1.0, 1e4), st.floats(0.01, 0.9))
 def test_proposition_3_1_barrier_against_extinction(A, lower, upper, height, nearness):
-    """For any height, below some ratio the surrogate is under −height and its ratio-gradient over
-    +height.
-    """
+    """Below some ratio, the value is under −height and the ratio-gradient over +height."""
     target = upper if A >= 0 else lower
     alpha = A / (1 - target**-2)
     assert alpha > 0
@@ -230,7 +228,7 @@ def test_proposition_3_1_barrier_against_extinction(A, lower, upper, height, nea
 @quick
 @given(advantages, lower_targets, upper_targets, st.floats(0.01, 30.0), st.floats(0.01, 30.0))
 def test_proposition_3_2_no_gradient_truncation(A, lower, upper, below, above):
-    """The gradient points to the target from both sides, however far: on no interval is it zero."""
+    """From both sides, however far, the gradient points to the target and is never zero."""
     target = math.log(upper if A >= 0 else lower)
     u = jnp.array([target - below, target + above], jnp.float32)
     bounds = Bounds(jnp.float32(lower), jnp.float32(upper))
@@ -264,9 +262,7 @@ def test_maspo_in_epsilon_is_maspo_in_targets():
 
 
 def test_ablation_is_fair():
-    """The asymmetric baselines and MARS search the same targets: what differs is the surrogate
-    alone.
-    """
+    """The asymmetric baselines and MARS search the same targets; only the surrogate differs."""
     B_lower = (0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1)
     B_upper = (1.05, 1.1, 1.2, 2.0, 4.0, 6.0, 8.0, 10.0)
     epsilon_lower = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
@@ -297,7 +293,7 @@ def test_new_bounds_compile_nothing(name):
     u, A = jnp.array([-0.7, 0.9]), jnp.array([-1.0, 1.0])
     results = {float(step(parameters, u, A)[0]) for parameters in SETTINGS[name]}
     assert num_traces == 1
-    assert len(results) == len(SETTINGS[name])  # the bounds did reach the program
+    assert len(results) == len(SETTINGS[name])  # the bounds reached the program
 
 
 def test_bounds_may_be_mapped_over():
@@ -436,7 +432,7 @@ OURS = Objective("linear", "Linear", linear, additive, (Parameter("epsilon", 0.3
 def test_an_objective_from_outside_is_found_by_name(registry):
     assert register_objective(OURS) is OURS
     assert get_objective("linear") is OURS
-    assert register_objective(OURS) is OURS  # a module imported twice does no harm
+    assert register_objective(OURS) is OURS  # importing a module twice is allowed
 
 
 def test_an_objective_is_found_by_reference():
@@ -482,7 +478,7 @@ def test_numpy_arrays_give_numpy_arrays_and_the_same_numbers(name, dtype):
 
 @every_case(CASES)
 def test_numpys_differences_are_the_papers_gradient(name, parameters):
-    """NumPy has no gradients of its own: central differences in float64 stand for them."""
+    """NumPy has no gradients, so central differences in float64 replace them."""
     u, A = grid(np.linspace(-40, 40, 161) + 1e-3)
     surrogate, bounds = OBJECTIVES[name].surrogate, OBJECTIVES[name].bounds(**parameters)
     h = 1e-5

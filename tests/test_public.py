@@ -1,4 +1,4 @@
-"""What ``import ratiosym`` gives, as its docstring shows it."""
+"""The public API, used as in its docstring."""
 
 import ast
 import inspect
@@ -37,7 +37,7 @@ def test_the_names_of_the_package():
 
 
 def test_names_for_checkers_of_types_are_those_of_the_package():
-    """The lazy table and the imports under TYPE_CHECKING say the same."""
+    """The table of lazy imports matches the imports under TYPE_CHECKING."""
     tree = ast.parse(inspect.getsource(ratiosym))
     [block] = [node for node in tree.body if isinstance(node, ast.If)]
     homes = {
@@ -75,12 +75,12 @@ print([name for name in sys.modules if name.startswith(rooms)])
 
 
 def test_the_options_of_train_are_those_of_a_run():
-    """What an editor completes, against the fields and the objectives' parameters themselves."""
+    """The typed options match the fields and the objectives' parameters."""
     hints = get_type_hints(TrainOptions)
     expected = {}
     for objective in objectives.OBJECTIVES:
         expected |= option_types(objective)
-    for name in ("task", "objective", "seed"):  # arguments of their own
+    for name in ("task", "objective", "seed"):  # separate arguments
         del expected[name]
     parameters = hints.pop("objective_parameters")
     assert hints == expected
@@ -88,7 +88,7 @@ def test_the_options_of_train_are_those_of_a_run():
 
 
 def test_options_of_train_are_explained_by_their_types(tmp_path):
-    """NumPy's numbers are numbers; text is not."""
+    """NumPy's numbers are accepted as numbers, but text is not."""
     for wrong in ({"steps": "512"}, {"steps": 512.5}, {"num_envs": None}, {"discount": "a"}):
         [name] = wrong
         with pytest.raises(ratiosym.InputError, match=f"`{name}` is .*; it must be a"):
@@ -103,7 +103,7 @@ def test_options_of_train_are_explained_by_their_types(tmp_path):
 
 
 def test_the_docstring_works_as_it_stands(tmp_path, monkeypatch):
-    """Its lines, with a smaller budget and the observation that they leave to the reader."""
+    """Its lines, with a smaller budget and an observation."""
     monkeypatch.chdir(tmp_path)
     lines = [line.strip() for line in ratiosym.__doc__.split("\n\n")[1].splitlines()]
     assert lines[0] == "import ratiosym"
@@ -145,9 +145,7 @@ def test_errors_are_value_errors_that_say_what_to_do():
 
 @pytest.mark.parametrize("name", objectives.OBJECTIVES)
 def test_objectives_alone_in_a_loop_of_ones_own(name):
-    """A softmax policy over three actions with plain arrays: a good action comes to its target and
-    stays there.
-    """
+    """With a softmax policy over three actions, the ratio of a good action moves to its target."""
     objective = objectives.get_objective(name)
     bounds = objective.bounds()
     logits = jnp.zeros(3)
@@ -183,7 +181,7 @@ def test_objectives_take_numpy_arrays_and_numbers():
 
 
 def test_objectives_alone_bring_no_environment_and_no_tracker():
-    """Somebody else's loop needs nothing else of ours."""
+    """Other people's training loops need nothing else of ours."""
     code = (
         "import sys; import ratiosym.objectives as o; print(o.barrier.__name__, "
         "[m for m in ('jaxmarl', 'tensorboardX', 'wandb', 'matplotlib', 'rich') if m in "

@@ -1,4 +1,4 @@
-"""Parts of your own, by module or by file."""
+"""References to user code by module or file."""
 
 import pytest
 

@@ -7,6 +7,6 @@ torch.set_num_threads(1)  # the networks are tiny
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Warnings are errors, but not what the libraries say to each other.
+    # Warnings are errors, except those between libraries.
     for line in ("ignore::DeprecationWarning", "ignore::FutureWarning"):
         config.addinivalue_line("filterwarnings", line)

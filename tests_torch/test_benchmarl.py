@@ -1,4 +1,4 @@
-"""The objectives as BenchMARL's algorithms, with real BenchMARL on a small VMAS task."""
+"""The objectives as BenchMARL algorithms, on a small VMAS task."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ GROUP = "agents"
 
 
 class Record(Callback):
-    """Each batch's returns, one per environment and episode, and what the losses gave."""
+    """Record the returns of each batch, one per environment and episode, and the losses."""
 
     def __init__(self):
         super().__init__()
@@ -104,7 +104,7 @@ def test_mappo_updates_are_benchmarls_own(tmp_path):
     for name, value in theirs.items():
         torch.testing.assert_close(ours[name], value, rtol=1e-6, atol=1e-6)
     (losses,), (our_losses,) = record.losses, our_record.losses
-    assert losses["clip_fraction"].max() > 0  # clipping was at work
+    assert losses["clip_fraction"].max() > 0  # clipping had an effect
     for key, value in losses.items():
         torch.testing.assert_close(our_losses[key], value, rtol=1e-4, atol=1e-5)
     other, _ = parameters_after_an_update(MarsConfig.get_from_yaml(), tmp_path)
@@ -127,7 +127,7 @@ def test_every_algorithm_updates(name, tmp_path):
 
 @pytest.mark.parametrize("config", [MarsConfig, RatioMappoConfig])
 def test_a_short_training_rises_above_random(config, tmp_path):
-    """The last episodes against those of the untrained policy, by four standard errors."""
+    """The last episodes beat those of the untrained policy by four standard errors."""
     made, record = experiment(config.get_from_yaml(), tmp_path, iterations=10, frames=2000)
     made.run()
     random, trained = record.returns[0], record.returns[-1]

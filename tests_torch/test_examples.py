@@ -1,4 +1,4 @@
-"""The examples that use PyTorch learn their task, and exchange nothing but the surrogate."""
+"""The examples that use PyTorch learn their task, and only replace the surrogate."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from examples import ppo_torch, sb3_mars
 @pytest.mark.parametrize("objective", ["mars", "mappo"])
 def test_ppo_in_one_file_learns(objective, capsys):
     rewards, found = ppo_torch.train(objective)
-    assert rewards[-1] > 0.5 * rewards[0]  # half the distance at most
+    assert rewards[-1] > 0.5 * rewards[0]  # at most half the distance
     assert found.minimum > 0
     assert "beyond target" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""The objectives on PyTorch tensors, against the paper's formulas and NumPy, without JAX."""
+"""The objectives on PyTorch tensors, compared to the paper's formulas and NumPy, without JAX."""
 
 import subprocess
 import sys
@@ -109,7 +109,7 @@ def test_diagnostics_of_masked_samples(weight):
     ("name", "kind"), [(name, "numbers") for name in sorted(OBJECTIVES)] + [("mars", "tensors")]
 )
 def test_compiles_into_one_graph_without_a_warning(name, kind):
-    """The graph is traced and differentiated as for every backend; no C++ compiler is needed."""
+    """The graph is traced and differentiated as for any backend, without a C++ compiler."""
     torch._dynamo.reset()
     objective = OBJECTIVES[name]
     u, A = tensors(torch.float32)
@@ -143,7 +143,7 @@ def test_diagnostics_compile_into_one_graph_without_a_warning():
 
 
 def test_compiles_to_machine_code():
-    """PyTorch's default backend, once: it writes C++ and takes long."""
+    """PyTorch's default backend, which generates C++ and is slow."""
     torch._dynamo.reset()
     u, A = tensors(torch.float32)
     bounds = Bounds(0.5, 2.0)
@@ -189,7 +189,7 @@ def test_bounds_on_the_wrong_side_of_one_are_refused():
 
 
 def test_numpy_alone_is_enough():
-    """Neither JAX, which is not installed here, nor PyTorch is imported for NumPy's arrays."""
+    """For NumPy arrays, neither JAX (not installed here) nor PyTorch is imported."""
     code = """
 import sys
 import numpy as np

@@ -1,4 +1,4 @@
-"""RatioLoss against TorchRL's ClipPPOLoss, and on its own."""
+"""RatioLoss compared to TorchRL's ClipPPOLoss, and on its own."""
 
 import copy
 
@@ -143,7 +143,7 @@ def test_tensor_arguments_give_the_same_tuple():
     theirs = ClipPPOLoss(copy.deepcopy(actor), copy.deepcopy(critic))
     ours = RatioLoss(copy.deepcopy(actor), copy.deepcopy(critic), objective="mappo")
     assert ours.out_keys == theirs.out_keys
-    # TorchRL estimates the advantage itself here: it is no input key of the loss.
+    # TorchRL estimates the advantage itself here, so it is not an input key of the loss.
     names = {key: key if isinstance(key, str) else "_".join(key) for key in ours.in_keys}
     arguments = {name: data[key] for key, name in names.items()}
     results = [loss(**arguments) for loss in (ours, theirs)]

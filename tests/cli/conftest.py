@@ -1,4 +1,4 @@
-"""An empty directory for every command, and a way to run one."""
+"""Fixtures that run commands in an empty directory."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from ratiosym.cli import main
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
-    """Every command runs in an empty directory."""
+    """Change to an empty directory."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "here"
@@ -15,7 +15,7 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def ask(capsys):
-    """Run a command here: what it prints."""
+    """Run a command and return its output."""
 
     def run_it(*words, code=0):
         try:

@@ -1,5 +1,6 @@
-"""Commands as a user meets them: one paragraph for wrong input, nothing but our output, and what
-each one gives. Help and options are in test_commands.py and test_train.py.
+"""End-to-end tests of the commands: messages for wrong input, output and results.
+
+Help and options are tested in test_commands.py and test_train.py.
 """
 
 import dataclasses
@@ -301,7 +302,7 @@ def test_a_directory_that_holds_a_run_is_left_alone(ask, whole):
 
 
 def test_a_damaged_checkpoint_is_one_paragraph(whole, here):
-    """In a process of its own: nothing of what lies below may print its troubles."""
+    """Runs in its own process, to check that no library prints errors of its own."""
     directory = shutil.copytree(whole, here / "run")
     files = [p for p in (directory / "checkpoint" / "12").rglob("*") if p.is_file()]
     for path in files:
@@ -342,7 +343,7 @@ def test_a_learning_rate_that_is_far_too_large(ask, here):
     assert "ratiosym train --from 'run' --actor-learning-rate 2.5e+29 " in message
     assert checkpoint.load(here / "run" / "checkpoint").meta.update == 0
     words = ("--actor-learning-rate", 2.5e-4, "--steps", 2 * STEPS)
-    text = ask("train", "--from", "run", *words, "--out", "second")  # the advice can be followed
+    text = ask("train", "--from", "run", *words, "--out", "second")  # the advice works
     assert "Directory: second" in text
     record = read_json(here / "second" / "config.json")
     assert record["parent"]["run"] == str(here / "run")
@@ -427,8 +428,8 @@ def test_train_says_only_what_is_ours(here):
 
 @pytest.mark.slow
 def test_a_second_start_is_as_quiet_and_compiles_nothing(here):
-    """Of the learner's programs; on a busy machine one of JAX's small ones may be slow enough to be
-    kept later.
+    """Only checks the learner's programs: whether JAX caches small ones depends on the machine's
+    load.
     """
     cache = {"RATIOSYM_CACHE": str(here / "cache")}
 
@@ -473,7 +474,7 @@ def test_on_a_terminal_there_is_a_bar_with_return_speed_and_time_left(here):
     assert re.search(rf"{TASK} mars ━+ *return -\d+\.\d\d  [\d,]+ steps/s  0:00 left", text)
     assert "compiling ..." in text
     assert "Directory: run" in text
-    assert "of 3,072 steps" not in text  # the lines are for files
+    assert "of 3,072 steps" not in text  # lines are only printed to files
 
 
 # ------------------------------------------------------------------------------- the other commands
@@ -618,9 +619,7 @@ def test_evaluate(ask, whole, whole_seeds):
 
 
 def test_demo_compares_two_objectives_and_is_reused(ask, here, monkeypatch):
-    """With the sizes of a smoke run, which are compiled already; the slow tests have it as it
-    is.
-    """
+    """Uses the sizes of a smoke run, which are already compiled; a slow test runs the real demo."""
     monkeypatch.setattr(
         "ratiosym.cli.demo.SETTINGS", dataclasses.asdict(preset("smoke", TASK).shape)
     )

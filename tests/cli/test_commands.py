@@ -1,4 +1,4 @@
-"""Which command is meant, and help that teaches."""
+"""Selection of commands, and their help texts."""
 
 import dataclasses
 import json
@@ -59,7 +59,7 @@ def test_the_version(ask):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_fits_a_terminal_and_shows_values(ask, name):
-    """Usage, examples and options in 80 columns; no ``None``; no sentence of the source lost."""
+    """Usage, examples and options fit 80 columns, without ``None``, and no text is lost."""
     text = ask(*name.split(), "--help")
     assert text.startswith(f"usage: ratiosym {name} ")
     assert max(map(len, text.splitlines())) <= 80
@@ -105,7 +105,7 @@ def test_help_names_every_option(ask, command, options):
 
 
 def test_help_explains_every_option_of_train(ask):
-    """An option without an explanation is a riddle."""
+    """Every option has a help text."""
     text = flat(ask("train", "--help").partition("\nrun:\n")[2])
     options = [o for o in find_command(["train"]).options if not o.arg.is_positional]
     assert len(options) > 40

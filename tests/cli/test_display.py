@@ -1,4 +1,4 @@
-"""What is shown while a run is trained, and when that ends early."""
+"""Output of a run in progress, and when it ends early."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""``ratiosym report`` as a user meets it."""
+"""End-to-end tests of ``ratiosym report``."""
 
 import re
 import shutil
@@ -87,7 +87,7 @@ def test_nothing_has_finished(ask, here):
 
 @pytest.mark.slow
 def test_a_study_that_was_really_run(here):
-    """From the plan to the page, with the commands alone."""
+    """From the plan to the page, using only commands."""
     assert run_command("reproduce", "smoke", "--out", "study", cwd=here).returncode == 0
     done = run_command("report", "study", cwd=here)
     assert (done.returncode, done.stderr) == (0, "")

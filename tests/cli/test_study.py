@@ -1,4 +1,4 @@
-"""``ratiosym study`` as a user meets it."""
+"""End-to-end tests of ``ratiosym study``."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def mine(here):
 
 @pytest.fixture
 def half_done(mine, here, whole):
-    """Of four runs one is done, one failed, one interrupted, one missing."""
+    """A study of four runs: one done, one failed, one interrupted, one missing."""
     plan, out = read_plan(mine), here / "study"
     begin_study(plan, out)
     done, failed, interrupted, _ = plan.runs()
@@ -159,7 +159,7 @@ def test_a_study_of_one_run(here, ask):
 
 
 def test_failures_are_told_at_the_end(half_done, whole, ask):
-    """Nothing is left to do here but to tell."""
+    """Nothing is left to run."""
     for label, seed in (("mars", 1), ("mappo", 1)):
         place = half_done / "runs" / TASK / label / f"seed-{seed}"
         shutil.rmtree(place, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""``ratiosym train``: the options become the configuration that Python makes of them."""
+"""``ratiosym train`` makes the same configuration of its options as Python."""
 
 import inspect
 from pathlib import Path
@@ -21,7 +21,7 @@ def train(*words):
 
 
 def from_python(monkeypatch, task, **options):
-    """The configuration that ``ratiosym.train`` starts a run with."""
+    """Return the configuration with which ``ratiosym.train`` starts a run."""
     found = []
     monkeypatch.setattr(ratiosym.api, "start", lambda config, *rest, **more: found.append(config))
     ratiosym.api.train(task, **options)
@@ -37,7 +37,7 @@ def test_the_command_line_and_python_agree_for_every_task(monkeypatch, preset):
 
 
 def test_the_command_line_and_python_agree_for_every_option(monkeypatch):
-    """A value other than the default for each option that Python knows."""
+    """Give every option that Python knows a value other than its default."""
     values = {
         int: 2,
         float: 0.5,
@@ -108,7 +108,7 @@ def test_trackers_and_networks_of_your_own():
 
 
 def test_python_offers_every_option_by_name():
-    """An editor completes them; the command line has them."""
+    """The command line and the typed options of Python have the same names."""
     names = {option.name for option in setting_options(None)}
     own = set(inspect.signature(ratiosym.api.train).parameters)
     offered = set(ratiosym.api.TrainOptions.__annotations__) - {"objective_parameters"}
@@ -120,7 +120,7 @@ def test_python_offers_every_option_by_name():
 
 def test_resume_takes_its_budget_from_the_run_unless_another_is_given():
     train("--resume", "run").check_resume()
-    for steps in (512, 1_000_000, 2_000_000):  # also the preset's own number
+    for steps in (512, 1_000_000, 2_000_000):  # including the preset's own number
         for words in (["--resume", "run", "--steps", steps], [f"--steps={steps}", "--resume=run"]):
             command = train(*words)
             command.check_resume()
@@ -132,13 +132,13 @@ def test_resume_takes_its_budget_from_the_run_unless_another_is_given():
     ("words", "named"),
     [
         ([TASK], "TASK"),
-        (["--b-upper", "1.2"], "--b-upper"),  # also where it is the default
+        (["--b-upper", "1.2"], "--b-upper"),  # even if it is the default
         (["--num-envs", "4", "--discount", "0.5"], "--num-envs, --discount"),
         (["--seed", "0"], "--seed"),
         (["--num-seeds", "2"], "--num-seeds"),
         (["--num-seeds", "1"], "--num-seeds"),
         (["--preset", "smoke"], "--preset"),
-        (["--preset", "cpu"], "--preset"),  # also where it is the default
+        (["--preset", "cpu"], "--preset"),  # even if it is the default
         (["--from", "x"], "--from"),
         (["--tuned"], "--tuned"),
         (["--out", "x"], "--out"),

@@ -1,4 +1,4 @@
-"""``ratiosym tune`` as a user meets it, and ``ratiosym train --config``."""
+"""End-to-end tests of ``ratiosym tune`` and ``ratiosym train --config``."""
 
 import json
 import re
@@ -183,7 +183,7 @@ def test_a_plan_is_tasks_times_algorithms():
         assert search.settings()["run"]["steps"] == 250_000
         assert (
             "actor_learning_rate" not in search.settings()["run"]
-        )  # the plan sets it, the search searches it
+        )  # set by the plan, but searched here
     [first, *_] = parse(
         ["tune", "--all", "smoke", "--steps", "1024", "--name", "mine", "--out", "x"]
     ).searches()
@@ -195,7 +195,9 @@ def test_a_plan_is_tasks_times_algorithms():
     )
     ablation = parse(["tune", "--all", "paper-ablation"]).searches()
     assert [s.num_trials for s in ablation] == [80, 80, 80, 40, 40] * 2
-    assert {s.config.steps for s in ablation} == {120_000_000}  # its final runs take a billion
+    assert {s.config.steps for s in ablation} == {
+        120_000_000
+    }  # although its final runs have a billion
 
 
 def test_a_plans_table_says_how_and_options_change_it():
@@ -300,7 +302,7 @@ def test_train_with_a_runs_settings(whole):
 
 
 def stat(pid):
-    """State and parent of a process."""
+    """Return the state and parent of a process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
     except OSError:
@@ -318,9 +320,7 @@ def is_alive(pid):
 
 @pytest.mark.slow
 def test_workers_end_with_a_killed_parent_and_the_same_command_resumes(here):
-    """Killed while two workers train: none of them stays, and the search comes out with its number
-    of trials.
-    """
+    """After a kill, no worker remains, and the resumed search has the exact number of trials."""
     words = [
         "tune",
         TASK,

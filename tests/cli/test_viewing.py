@@ -1,4 +1,4 @@
-"""The commands that show a team at play: baselines, films, and a person at the keys."""
+"""Commands that show a team playing: baselines, animations and the terminal game."""
 
 import itertools
 import os
@@ -121,7 +121,7 @@ def test_a_film_of_a_scripted_team(ask, here):
         "deep/oracle.gif"
     ]
     frames = read_film(here / "deep" / "oracle.gif")
-    assert len(frames) > 95  # of 101 moments; a GIF joins pictures that do not differ
+    assert len(frames) > 95  # out of 101 states; a GIF merges equal pictures
     assert all((a != b).any() for a, b in itertools.pairwise(frames))
     ask("render", "paxmen-4a", "--team", "oracle", "--out", "again.gif")
     assert (here / "again.gif").read_bytes() == (here / "deep" / "oracle.gif").read_bytes()
@@ -139,9 +139,7 @@ def test_a_film_of_a_trained_team(ask, here, whole):
 
 
 def test_a_person_plays_from_a_pipe(here):
-    """Everything but the picture works without a terminal; the team goes on while the person
-    waits.
-    """
+    """Everything but the picture works without a terminal; the team plays while the user waits."""
     words = [COMMAND, "play", "paxmen-4a", "--team", "idle"]
     done = subprocess.run(
         words, input="wwww" + " " * 50 + "q", capture_output=True, text=True, env=environment()
@@ -189,7 +187,7 @@ def test_the_terminal_shows_two_cells_per_character(key):
     state, _ = env.reset(key)
     cells = cells_of(env.draw(state))
     assert cells.shape == (41, 41, 3)
-    for agent in range(4):  # each on its own cell of the hub
+    for agent in range(4):  # each in its own cell of the hub
         assert (cells == AGENTS[agent]).all(-1).sum() == 1
     assert (cells == DOT).all(-1).sum() == 12
     lines = half_blocks(cells).plain.splitlines()

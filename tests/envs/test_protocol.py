@@ -1,6 +1,4 @@
-"""check_env accepts what keeps the contract and names what breaks it; the probes are what they
-say.
-"""
+"""check_env accepts valid environments and names violations; the probes behave as documented."""
 
 import itertools
 from dataclasses import dataclass, replace
@@ -35,7 +33,7 @@ def test_probes_keep_the_contract(probe, key):
 
 @dataclass(frozen=True)
 class Altered:
-    """Counter with its results passed through functions that break something."""
+    """Counter whose results are changed by functions that break the contract."""
 
     spec: Any = Counter().spec
     on_reset: Any = None  # of (state, observation)
@@ -51,7 +49,7 @@ class Altered:
 
 
 def change_start(**changes):
-    """An environment whose first observation is wrong; each change is a function of the field."""
+    """Make an environment with a wrong first observation, changed field by field."""
 
     def on_reset(state, observation):
         return state, observation._replace(
@@ -62,7 +60,7 @@ def change_start(**changes):
 
 
 def change_step(**changes):
-    """An environment whose steps are wrong; each change is a function of the whole step."""
+    """Make an environment with wrong steps, changed by functions of the whole step."""
     return Altered(
         on_step=lambda state, step: (
             state,
@@ -369,7 +367,7 @@ def test_counter_counts(truncates, key):
 
 
 def play(env, key, policy):
-    """One episode: observations before the actions, rewards, and the last step."""
+    """Play an episode; return observations, rewards and the last step."""
     state, observation = env.reset(key)
     observations, rewards, is_over = [], [], False
     while not is_over:

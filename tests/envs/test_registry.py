@@ -1,4 +1,4 @@
-"""Tasks by name: built in, registered, installed, or wherever a function lies."""
+"""Tasks by name: built in, registered, installed, or by reference to a function."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ from ratiosym.envs.suites import SUITES, suite_of
 from tests.probes import Broken, Counter, Matching
 from tests.typechecking import unchecked
 
-# An environment of someone else's: imports ratiosym as any user would.
+# A user's environment, which imports ratiosym as usual.
 FILE = """
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -117,7 +117,7 @@ def test_a_function_in_a_module(file, monkeypatch):
 
 
 def test_an_entry_point_of_an_installed_package(file, monkeypatch):
-    """A package that someone else installs: a module and its dist-info, nothing of ours."""
+    """A third-party package: a module and its dist-info."""
     info = file.parent / "outside-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
@@ -137,7 +137,7 @@ def test_a_registered_task():
     assert make("mine", agent_ids=False) == Counter()
     assert tasks()[-1] == "mine"
     assert "Closest: 'mine'" in message(make, "mime")
-    register_task("mine", Counter)  # again is no harm
+    register_task("mine", Counter)  # registering it again is allowed
     assert message(register_task, "mine", Matching) == (
         "A different task named 'mine' already exists. Choose another name."
     )
@@ -221,7 +221,7 @@ def test_what_does_not_exist(tmp_path):
 
 def test_broken_contracts_are_reported_before_training():
     register_task("broken", partial(Broken, num_good=2))
-    make("broken")  # its structure is right
+    make("broken")  # its structure is valid
     found = message(check_before_training, resolve_task("broken"))
     assert found.startswith("Task 'broken': step 2 ")
     register_task("right", Counter)

@@ -1,4 +1,4 @@
-"""Ended environments draw their starts from a pool, each its own; the others go on."""
+"""Ended environments each take a start from a pool; the others continue."""
 
 import functools
 from dataclasses import replace
@@ -18,7 +18,7 @@ ENV = Counter(lengths=(3, 5))
 
 
 def with_ids(state, observation, ids, time=0):
-    """The same moments with other episode ids."""
+    """Return the same states with other episode ids."""
     return (
         state._replace(time=state.time + time, episode=jnp.array(ids)),
         observation._replace(state=observation.state.at[:, 1].set(jnp.array(ids, jnp.float32))),
@@ -31,12 +31,12 @@ def resets(num_envs):
 
 
 def episodes(num_envs):
-    """Environments with ids from 1000 on, which no start has, at time 2."""
+    """Return environments at time 2 with ids from 1000 on, which no start has."""
     return with_ids(*resets(num_envs), np.arange(1000, 1000 + num_envs), time=2)
 
 
 def numbered(num_starts, num_drawn=0):
-    """A pool whose starts have the ids 0, 1, 2 ..."""
+    """Return a pool whose starts have the ids 0, 1, 2, ..."""
     return Starts(*with_ids(*resets(num_starts), np.arange(num_starts)), jnp.int32(num_drawn))
 
 
@@ -53,7 +53,7 @@ def test_ended_environments_take_the_next_starts_in_order_and_the_others_go_on()
 
     starts, state, _ = draw(
         starts, [True, False, False, False, True]
-    )  # on from where the pool stands
+    )  # continuing from the pool's position
     np.testing.assert_array_equal(state.episode, [3, 1001, 1002, 1003, 4])
     assert starts.num_drawn == 5
 
@@ -90,9 +90,7 @@ def test_starts_are_resets_of_the_environment_itself():
 
 
 def test_drawn_starts_have_the_environments_own_distribution():
-    """Ids are uniform in 0..999: over 100 pools the ids drawn by random ends cover the range
-    evenly.
-    """
+    """Over 100 pools, ids taken at random ends are uniform in 0..999."""
 
     def one_pool(key):
         starts_key, end_key = jax.random.split(key)
@@ -126,14 +124,15 @@ def test_pool_size_is_for_episodes_of_the_usual_length(
 ):
     spec = replace(ENV.spec, time_limit=time_limit, usual_length=usual_length)
     assert pool_size(spec, num_envs, num_steps) == expected
-    # Enough for ends by the clock: one at once, then one in every ``time_limit`` steps.
+    # Enough for ends at the time limit: one at once, then one every ``time_limit`` steps.
     assert expected >= num_envs * len(range(0, num_steps, time_limit))
 
 
 @functools.cache
 def connector_play(num_envs=64, num_steps=128, num_starts=None):
-    """A real task with early ends under random play: the pool's size; terminal moments and what
-    came next, [ends].
+    """Play a real task with early ends randomly.
+
+    Returns the pool's size, and the terminal states and what followed them, [ends].
     """
     env = make("connector-5x5x3a", agent_ids=False)
     num_starts = num_starts or pool_size(env.spec, num_envs, num_steps)
@@ -162,7 +161,7 @@ def connector_play(num_envs=64, num_steps=128, num_starts=None):
 
 
 def num_different(state):
-    """How many starts were drawn: every reset of this library keeps a key of its own."""
+    """Count distinct starts: every reset of this library keeps its own key."""
     return len(np.unique(np.asarray(jax.random.key_data(state.key)), axis=0))
 
 
@@ -170,7 +169,7 @@ def test_no_two_episodes_of_a_real_task_share_a_start_unless_the_pool_ran_dry():
     _, num_starts, outcome, state, _ = connector_play()
     num_ended = len(outcome.terminated)
     assert outcome.terminated.any()
-    assert num_ended < num_starts  # random play does not empty a pool of this size
+    assert num_ended < num_starts  # random play does not exhaust a pool of this size
     assert num_different(state) == num_ended
     *_, outcome, state, _ = connector_play(num_starts=100)
     assert len(outcome.terminated) > 100
@@ -182,14 +181,12 @@ def test_the_terminal_observation_is_kept():
     assert (outcome.terminated != outcome.truncated).all()
     assert not outcome.observation.active[outcome.terminated].any()  # all connected or blocked
     assert outcome.observation.active[outcome.truncated].any(-1).all()
-    assert observation.active.any(-1).all()  # and the new episode's first
+    assert observation.active.any(-1).all()  # followed by the new episode's first
     assert (outcome.observation.state != observation.state).any(-1).all()
 
 
 def test_starts_of_a_real_task_have_its_own_distribution():
-    """Where the first agent starts, over the 25 cells: drawn from pools, and by resets that nothing
-    chose among.
-    """
+    """The first agent's cell has the same distribution from pools and from plain resets."""
     env, _, _, state, _ = connector_play()
     position = jax.jit(jax.vmap(lambda key: env.reset(key)[0].agents.position[0]))
     one, other = (

@@ -1,4 +1,4 @@
-"""The table of tasks, the way into it, and the contract that every row keeps."""
+"""The table of tasks, its lookup, and the contract for every row."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from ratiosym.envs.registry import make
 from ratiosym.envs.tasks import OPPONENT_LEVELS, TASKS, VARIANTS, Sizes
 from ratiosym.types import Discrete
 
-# Where each suite's state counts its steps.
+# Step counter in each suite's state.
 CLOCKS = {
     "rware": "world.step_count",
     "connector": "step_count",
@@ -89,7 +89,7 @@ def test_listing_tasks_needs_no_jax():
 
 
 def representative():
-    """Of AeroJAX's levels one: the others differ from it in a number."""
+    """Keep one of AeroJAX's levels, as the others only differ in a number."""
     for task in (TASKS | VARIANTS).values():
         if task.suite.name != "aerojax" or task.name in TASKS or task.name.endswith("-l4"):
             yield task
@@ -108,7 +108,7 @@ def test_tasks_keep_the_contract(name, key):
 
 @EVERY_TASK
 def test_one_program_steps_through_ends_that_only_the_caller_follows_with_a_start(name, key):
-    """No recompilation, and ``step`` never resets: the clock goes on after an end."""
+    """No recompilation, and ``step`` never resets: time continues after an end."""
     env, path = make(name), CLOCKS[name.split("-")[0]]
     num_traces = Counter()
 
@@ -132,8 +132,8 @@ def test_one_program_steps_through_ends_that_only_the_caller_follows_with_a_star
         ends.append(bool(outcome.terminated | outcome.truncated))
         assert not (outcome.terminated and outcome.truncated)
     assert clock(state, path) == env.spec.time_limit + 2
-    assert ends[2]  # the third of the last three steps is the longest episode's last
-    assert not ends[0] or outcome.terminated  # and the clock ends none before it
+    assert ends[2]  # the last of these three steps is the last of the longest episode
+    assert not ends[0] or outcome.terminated  # no earlier step is truncated
     reset(key)
     assert num_traces == {"reset": 1, "step": 1}
 

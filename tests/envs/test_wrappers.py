@@ -1,4 +1,4 @@
-"""The agent id goes in front of what the agents see, and nowhere else."""
+"""The agent id is prepended to the agents' observations, and nothing else changes."""
 
 import copy
 import pickle
@@ -58,7 +58,7 @@ def test_wrapping_equal_environments_gives_equal_environments():
 
 @dataclass(frozen=True)
 class Rich(Counter):
-    """With everything that is optional."""
+    """An environment with all optional members."""
 
     references = {"mine": 1.0}  # noqa: RUF012
     anything = "else"

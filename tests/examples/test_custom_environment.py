@@ -1,4 +1,4 @@
-"""The example of an environment keeps the contract, and what it says it does."""
+"""The example environment follows the contract and its documentation."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +24,7 @@ def test_it_keeps_the_contract(env):
 def test_agents_meet_and_the_episode_ends(env, key):
     state, _ = env.reset(key)
     state = state._replace(cells=jnp.array([0, 2, 1]))
-    state, step = env.step(key, state, jnp.array([2, 0, 1]))  # everybody to cell 1
+    state, step = env.step(key, state, jnp.array([2, 0, 1]))  # everyone to cell 1
     assert (bool(step.terminated), bool(step.truncated)) == (True, False)
     np.testing.assert_array_equal(step.reward, [1, 1, 1])
     np.testing.assert_array_equal(step.observation.local[:, 0], [2, 2, 2])  # two others here

@@ -34,7 +34,7 @@ def test_settings_and_tuning_take_it_from_its_record(monkeypatch, tmp_path):
         "mpe-spread-3ag", "smoke", objective="examples/custom_objective.py:LOG_QUADRATIC"
     )
     monkeypatch.chdir(tmp_path)
-    assert near.objective == REFERENCE  # found again from anywhere
+    assert near.objective == REFERENCE  # valid from any directory
 
 
 @pytest.mark.slow

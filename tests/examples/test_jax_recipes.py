@@ -13,7 +13,7 @@ from examples.ppo_jax import make_train
 def test_ppo_in_one_file_learns(objective):
     with jax.numpy_rank_promotion("allow"):  # JAX's default, which this recipe relies on
         _, rewards, found = jax.jit(make_train(objective))(jax.random.key(0))
-    assert rewards[-1] > 0.5 * rewards[0]  # half the distance at most
+    assert rewards[-1] > 0.5 * rewards[0]  # at most half the distance
     assert (found.minimum > 0).all()
 
 

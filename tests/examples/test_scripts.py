@@ -1,4 +1,4 @@
-"""Every example runs as its first lines say and prints what it promises."""
+"""Every example runs as documented and prints what it promises."""
 
 import re
 
@@ -16,7 +16,7 @@ PRINTS = {
     "load_act_render": r"Policy\('paxmen-4a', 4 agents.*\nreturn -?\d.*\nfilm: .*episode.gif",
     "ppo_jax": r"update +1  reward .* ratio min .*\n(.*\n)*update +30",
 }
-# Run by the tests of what they are examples of, in this or another environment.
+# These are run by other tests, in this or another environment.
 ELSEWHERE = {"custom_environment", "custom_objective", "custom_tracker", "policy_loss_jax"} | {
     "ppo_torch",
     "sb3_mars",

@@ -29,9 +29,7 @@ BOUNDS = Bounds(0.8, 1.2)
 class DriftState(NamedTuple):
     time: Int[Array, ""]
     wind: Float[Array, ""]
-    reach: Float[
-        Array, ""
-    ]  # always the same, and weakly typed, as happens in environments written by others
+    reach: Float[Array, ""]  # constant and weakly typed, as in some environments of other authors
     position: Float[Array, "A"]
 
 
@@ -63,7 +61,7 @@ class Drift:
     def step(self, key: Key, state: DriftState, action: Array) -> tuple[DriftState, Step]:
         gust, end, *drift = jax.random.normal(
             key, (self.num_agents + 2,)
-        )  # in one draw: quick to compile
+        )  # in one draw, which compiles faster
         push = action.sum(-1) if self.is_continuous else action - 1.0
         wind = 0.5 * state.wind + 0.1 * gust
         position = jnp.clip(
@@ -109,7 +107,7 @@ def make(
     surrogate: Surrogate = barrier,
     **shape: Any,
 ) -> Learner:
-    """A tiny learner; ``shape`` changes its sizes."""
+    """Make a tiny learner; ``shape`` changes its sizes."""
     shape = resize(TINY, **shape)
     shape.validate()
     mesh = make_mesh(num_seeds, shape.update_batch_size, jax.devices()[:num_devices])
@@ -117,21 +115,19 @@ def make(
 
 
 def resize(shape: RunShape, hidden_size: int | None = None, **changes: Any) -> RunShape:
-    """Another shape; ``hidden_size`` is of both networks."""
+    """Change a shape; ``hidden_size`` sets both networks."""
     if hidden_size is not None:
         changes |= {"actor_hidden_size": hidden_size, "critic_hidden_size": hidden_size}
     return dataclasses.replace(shape, **changes)
 
 
 def start(learner: Learner, *seeds: int) -> TrainState:
-    """A fresh state of these seeds, or of seed 0."""
+    """Return a fresh state of these seeds, or of seed 0."""
     return init_state(learner, seeds or (0,))
 
 
 def random_params(spec: EnvSpec, shape: RunShape, seed: int = 0) -> Params:
-    """Parameters that no initialiser gives: nothing is zero, nothing is orthogonal. Compiles
-    nothing.
-    """
+    """Return parameters without zeros or orthogonal kernels, without compiling anything."""
     rng = np.random.default_rng(seed)
     like = jax.eval_shape(lambda key: make_model(shape).init(key, spec), jax.random.key(0))
     return jax.tree.map(lambda x: jnp.array(rng.normal(scale=0.4, size=x.shape), x.dtype), like)
@@ -140,7 +136,7 @@ def random_params(spec: EnvSpec, shape: RunShape, seed: int = 0) -> Params:
 def traced(
     hyperparameters: Hyperparameters, bounds: Bounds = BOUNDS
 ) -> tuple[Hyperparameters, Bounds]:
-    """Numbers as the compiled programs take them."""
+    """Return the numbers in the form that compiled programs take."""
     return jax.tree.map(np.float32, (hyperparameters, bounds))
 
 
@@ -151,7 +147,7 @@ def advance(
     bounds: Bounds = BOUNDS,
     **hyperparameters: float,
 ) -> tuple[TrainState, list[Any]]:
-    """Some updates, and what each one measured: (UpdateMetrics, EpisodeSums)."""
+    """Perform updates; return the state and the (UpdateMetrics, EpisodeSums) of each."""
     numbers = traced(Hyperparameters(**hyperparameters), bounds)
     measured = []
     for _ in range(num_updates):
@@ -163,7 +159,7 @@ def advance(
 def config_of(
     learner: Learner, num_updates: int, num_evaluations: int, **changes: Any
 ) -> RunConfig:
-    """The configuration of a run of this learner."""
+    """Return the configuration of a run of this learner."""
     steps = num_updates * learner.shape.steps_per_update
     config = RunConfig(
         "probe", steps=steps, num_evaluations=num_evaluations, shape=learner.shape, **changes
@@ -173,18 +169,18 @@ def config_of(
 
 
 def plain(tree: Any) -> Any:
-    """Arrays on the host, keys as their numbers."""
+    """Return arrays on the host, with keys as numbers."""
     is_key = lambda x: jnp.issubdtype(x.dtype, jax.dtypes.prng_key)  # noqa: E731
     return jax.tree.map(lambda x: np.asarray(jax.random.key_data(x) if is_key(x) else x), tree)
 
 
 def assert_equal(a: Any, b: Any) -> None:
-    """The same to the last bit."""
+    """Assert equality bit for bit."""
     jax.tree.map(np.testing.assert_array_equal, plain(a), plain(b))
 
 
 def assert_close(a: Any, b: Any, rtol: float, atol: float = 0.0) -> None:
-    """The same up to rounding."""
+    """Assert equality up to rounding."""
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol, atol), plain(a), plain(b))
 
 
@@ -196,7 +192,7 @@ def differ(a: Any, b: Any) -> bool:
 
 @contextmanager
 def compilations() -> Iterator[list[str]]:
-    """The names of the programs that are compiled meanwhile."""
+    """Collect the names of the programs that are compiled in the meantime."""
     names: list[str] = []
 
     class Listener(logging.Handler):

@@ -1,4 +1,4 @@
-"""Advantages against their definition, a sum over later steps, with all kinds of end."""
+"""Advantages compared to their definition, a sum over later steps, with all kinds of ends."""
 
 import dataclasses
 
@@ -19,9 +19,7 @@ DISCOUNT, LAMBDA = 0.9, 0.8
 
 
 def oracle(reward, value, following, is_end):
-    """sum_l (gamma lambda)^l delta_{t+l}, up to and with the first end, in O(T^2) and double
-    precision.
-    """
+    """Compute sum_l (gamma lambda)^l delta_{t+l} up to the first end, in O(T^2) and float64."""
     reward, value, following = (np.asarray(x, np.float64) for x in (reward, value, following))
     change = DISCOUNT * following - value
     delta = reward + (change if change.ndim == reward.ndim else change[..., None])
@@ -36,7 +34,7 @@ def oracle(reward, value, following, is_end):
 
 
 def example(seed=0):
-    """Rewards of each agent, and ends of both kinds at random places, the last step included."""
+    """Return rewards per agent and ends of both kinds at random steps, including the last."""
     rng = np.random.default_rng(seed)
     ends = rng.choice(3, p=[0.6, 0.2, 0.2], size=(T, E))
     ends[-1, :3] = [0, 1, 2]
@@ -105,9 +103,7 @@ def test_value_targets_of_agents_are_their_own():
     ("network", "critic"), [("gru", "central"), ("feedforward", "central"), ("gru", "local")]
 )
 def test_what_follows_a_step(network, critic, time_limit):
-    """Against single steps of the critic, which reads an episode's last state with what it
-    remembers.
-    """
+    """Compared to single steps of the critic, which reads the last state with its carry."""
     shape = resize(RunShape(network=network, critic=critic, time_limit=time_limit), 4)
     spec = dataclasses.replace(Drift().spec, num_agents=A, observation_size=S, state_size=S)
     model, params = make_model(shape), random_params(spec, shape).critic
@@ -127,7 +123,7 @@ def test_what_follows_a_step(network, critic, time_limit):
 
     transition = Transition(
         *(None,) * 5, terminated[:, None], truncated[:, None], last
-    )  # the other fields have no part
+    )  # the other fields are not used
     values, carries = judge(params, seen, is_start, carry)
     following = jax.jit(lambda *x: next_values(shape, model, *x))(
         params, transition, values, carries

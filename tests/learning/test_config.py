@@ -1,4 +1,4 @@
-"""Every wrong input is named, with what is allowed; the schedule; plain data and back."""
+"""Validation of settings, the evaluation schedule, and conversion to plain data and back."""
 
 import dataclasses
 import itertools
@@ -67,7 +67,7 @@ def test_groups_must_divide_the_environments():
 def test_minibatches_must_divide_the_sequences_of_a_group():
     shape = RunShape(num_envs=12, num_minibatches=4)
     refused(shape, "4 equal minibatches", "6 environments", "divisor of 6", "`num_minibatches`")
-    # Without memory single steps are shuffled: 6 environments x 128 steps can be cut in four.
+    # Without memory, single steps are shuffled: 6 environments x 128 steps can be split into four.
     dataclasses.replace(shape, network="feedforward").validate()
     refused(
         dataclasses.replace(shape, network="feedforward", num_minibatches=5),
@@ -114,7 +114,7 @@ def test_zero_is_allowed_where_it_means_something(name):
 
 
 def test_hyperparameters_are_leaves_of_a_tree():
-    """So that they are arguments of a program and not part of it."""
+    """They are arguments of compiled programs, not constants."""
     assert len(jax.tree.leaves(Hyperparameters())) == len(dataclasses.fields(Hyperparameters))
 
 
@@ -211,14 +211,14 @@ def test_a_budget_below_one_update_is_refused():
     [
         (10, 5, [0, 2, 4, 6, 8, 10]),
         (7, 3, [0, 2, 5, 7]),
-        (3, 10, [0, 1, 2, 3]),  # not more often than updates
+        (3, 10, [0, 1, 2, 3]),  # at most once per update
         (1, 1, [0, 1]),
         (122, 122, list(range(123))),
     ],
 )
 def test_schedule(num_updates, num_evaluations, expected):
     shape = RunShape(num_envs=8, rollout_length=4)
-    steps = num_updates * shape.steps_per_update + 31  # what is left over is not an update
+    steps = num_updates * shape.steps_per_update + 31  # the remainder is not an update
     config = RunConfig("task", steps=steps, num_evaluations=num_evaluations, shape=shape)
     assert config.num_updates == num_updates
     assert config.evaluation_updates() == expected
@@ -320,7 +320,7 @@ def test_no_edit_gives_a_traceback_or_a_wrong_type(path, value):
 
 
 def test_records_of_version_0_1_are_read():
-    """They had a fixed table of parameters, one hidden size and a memory."""
+    """They had a fixed table of parameters, one hidden size and a ``memory``."""
     region = dict.fromkeys(("epsilon", "epsilon_lower", "epsilon_upper", "b_lower", "b_upper", "b"))
     shape = {"num_envs": 16, "hidden_size": 32, "memory": "none"}
     config = RunConfig.from_dict({"task": "a", "trust_region": region, "shape": shape})

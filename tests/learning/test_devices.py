@@ -1,6 +1,4 @@
-"""Devices, hosts and the cache of compiled programs, each in processes of their own: JAX starts
-only once.
-"""
+"""Devices, hosts and the compilation cache, each in its own process, as JAX starts only once."""
 
 import os
 import shutil
@@ -23,7 +21,7 @@ from tests.example_runs import COMMAND, ROOT, STEPS, TASK, contents, environment
 
 
 def run_code(code, **variables):
-    """What some lines of Python print, in a fresh process."""
+    """Run Python code in a fresh process and return its output."""
     names = ("JAX_NUM_CPU_DEVICES", "JAX_COMPILATION_CACHE_DIR", "RATIOSYM_CACHE")
     env = {name: value for name, value in environment().items() if name not in names}
     done = subprocess.run(
@@ -150,7 +148,7 @@ def test_alone_everybody_agrees_with_oneself():
     assert agree(False) is False
 
 
-# Process 1 comes late, when process 0 has already made the directory, and has a clock of its own.
+# Process 1 starts late, when process 0 has already created the directory, and its clock differs.
 LATE = """
 import sys, time
 from ratiosym.cli import main
@@ -168,7 +166,7 @@ def free_port():
 
 
 def two_processes(*words, second=(COMMAND,)):
-    """One command on two processes with one device each: [(exit code, output, errors)]."""
+    """Run a command on two processes with one device each: [(exit code, output, errors)]."""
     hosts = ("--coordinator", f"127.0.0.1:{free_port()}", "--num-processes", "2", "--process-id")
     processes = [
         subprocess.Popen(
@@ -185,14 +183,14 @@ def two_processes(*words, second=(COMMAND,)):
         outputs = [process.communicate(timeout=240) for process in processes]
     finally:
         for process in processes:
-            process.kill()  # where it still runs
+            process.kill()  # if it is still running
     return [
         (process.returncode, *output) for process, output in zip(processes, outputs, strict=True)
     ]
 
 
 def expect_close(directory, alone):
-    """The first update agrees closely; after it, rounding has its way."""
+    """Assert that the first update agrees closely; later ones differ by accumulated rounding."""
     one, other = (read_table(d / "training.csv") for d in (directory, alone))
     assert list(one) == list(other)
     for name in set(one) - {
@@ -214,7 +212,7 @@ def expect_close(directory, alone):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """The run of this process with two devices, four updates."""
+    """A run of four updates in this process with two devices."""
     directory = tmp_path_factory.mktemp("alone") / "run"
     loop.start(configure(TASK, "smoke"), directory, track=("tensorboard",))
     return directory
@@ -227,7 +225,7 @@ def test_two_processes_train_as_one(alone, tmp_path):
     results = two_processes(*words, second=(sys.executable, "-c", LATE))
     assert [(code, errors) for code, _, errors in results] == [(0, ""), (0, "")]
     expect_close(directory, alone)
-    # One set of records, by the first process.
+    # Only the first process writes records.
     assert sorted(p.name for p in directory.iterdir()) == sorted(p.name for p in alone.iterdir())
     assert len(list((directory / "tensorboard").iterdir())) == 1
     assert (
@@ -262,7 +260,7 @@ def test_two_processes_say_when_they_have_too_many_devices(tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_resume_bit_for_bit(tmp_path):
-    """Also what one process left: the state does not depend on how many there were."""
+    """Also from a checkpoint of one process: the state does not depend on their number."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     for directory, steps in ((whole, 8 * STEPS), (parts, 4 * STEPS)):
         words = ("train", TASK, "--preset", "smoke", "--steps", steps, "--out", directory)

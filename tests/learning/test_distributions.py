@@ -1,6 +1,4 @@
-"""All kinds of policy against NumPy: densities, entropies, samples, and where floats could give
-out.
-"""
+"""All kinds of policy compared to NumPy: densities, entropies, samples, extreme values."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +20,7 @@ LOGITS = jnp.array([[0.3, -1.2, 9.0, 2.0], [5.0, 1.0, -3.0, 0.0], [0.0, 0.0, 0.0
 
 
 def log_softmax_of_legal():
-    """[3, 4] in double precision, -inf where illegal."""
+    """Return [3, 4] in double precision, -inf where illegal."""
     logits = np.where(LEGAL, np.asarray(LOGITS, np.float64), -np.inf)
     return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
@@ -125,9 +123,7 @@ def test_gaussian_log_prob_is_summed_over_dimensions():
 @pytest.mark.parametrize("x", [-30.0, 30.0])
 @pytest.mark.parametrize(("mean", "scale"), [(0.0, 0.7), (29.5, 0.7), (-29.5, 2.0)])
 def test_ratio_is_exact_and_finite_where_tanh_is_flat(x, mean, scale):
-    """At 30 the tanh is exactly 1 in float32: from the squashed action alone nothing could be
-    told.
-    """
+    """At 30, tanh is exactly 1 in float32, so the squashed action would not suffice."""
     assert jnp.abs(jnp.tanh(jnp.float32(x))) == 1.0
     action, moved = jnp.array([x]), (mean + 0.01, scale * 1.02)
 
@@ -135,9 +131,7 @@ def test_ratio_is_exact_and_finite_where_tanh_is_flat(x, mean, scale):
         return gaussian(m, s).log_prob(action) - gaussian(mean, scale).log_prob(action)
 
     expected = stats.norm.logpdf(x, *moved) - stats.norm.logpdf(x, mean, scale)
-    size = abs(stats.norm.logpdf(x, mean, scale)) + 2 * abs(
-        x
-    )  # what is rounded before the difference
+    size = abs(stats.norm.logpdf(x, mean, scale)) + 2 * abs(x)  # rounding before the difference
     np.testing.assert_allclose(log_ratio(*moved), expected, atol=3e-7 * size)
     assert log_ratio(mean, scale) == 0.0
 
@@ -201,7 +195,7 @@ def test_gaussian_samples_mode_and_environment_action():
 
 
 def test_clipped_gaussian_densities_are_the_plain_gaussians():
-    """Also of actions beyond the ends, which the environment receives as equal ones."""
+    """Also for actions beyond the limits, which are equal for the environment."""
     mean, scale = jnp.array([[0.3, -2.0]]), jnp.array([[0.7, 0.2]])
     policy, x = ClippedGaussian(mean, scale), np.array([[0.1, -1.5], [4.0, -3.0]], np.float32)
     expected = stats.norm.logpdf(x, mean, scale).sum(-1)
@@ -217,7 +211,7 @@ def test_clipped_gaussian_samples_mode_and_environment_action():
     samples = np.asarray(jax.vmap(policy.sample)(jax.random.split(jax.random.key(0), 20_000)))
     np.testing.assert_allclose(samples.mean(0), policy.mean, atol=4 / 20_000**0.5)
     np.testing.assert_allclose(samples.std(0), policy.scale, rtol=0.03)
-    assert samples.min() < -1  # stored as they were drawn
+    assert samples.min() < -1  # stored as sampled
     assert samples.max() > 1
     np.testing.assert_array_equal(policy.mode(), policy.mean)
     np.testing.assert_array_equal(policy.environment_action(policy.mode()), [0.5, -1.0])

@@ -1,6 +1,4 @@
-"""Whole episodes: returns, lengths and metrics as the environment means them, and nothing after an
-end.
-"""
+"""Whole episodes: returns, lengths and metrics, without anything after the end."""
 
 from dataclasses import dataclass
 
@@ -17,7 +15,7 @@ from tests.probes import Counter, Target
 
 @dataclass(frozen=True)
 class Haunted(Counter):
-    """A Counter whose rewards and metrics after the end of an episode are not numbers."""
+    """A Counter whose rewards and metrics are NaN after the end of an episode."""
 
     lengths: tuple[int, ...] = (1, 3, 6)
 
@@ -50,9 +48,9 @@ def test_returns_lengths_and_metrics_are_of_the_episode_and_not_of_what_comes_af
     lengths = np.array(env.lengths)[ids % 3]
     assert set(lengths) == {1, 3, 6}
     np.testing.assert_array_equal(episodes.lengths, lengths)
-    np.testing.assert_array_equal(episodes.metrics["time"], lengths)  # as it stood at the last step
+    np.testing.assert_array_equal(episodes.metrics["time"], lengths)  # at the last step
     np.testing.assert_array_equal(episodes.returns, lengths * (lengths + 1) / 2)
-    assert len(np.unique(ids)) > 15  # each episode its own
+    assert len(np.unique(ids)) > 15  # different in each episode
 
 
 def test_an_episode_does_not_depend_on_its_neighbours():
@@ -67,7 +65,7 @@ def test_a_recorded_episode_is_the_one_that_is_counted():
     team = policy_of(env).team()
     for i in range(4):
         moments = record_episode(env, team, keys[i])
-        assert len(moments) == episodes.lengths[i] + 1  # the start too
+        assert len(moments) == episodes.lengths[i] + 1  # including the start
         assert [bool(m.is_over) for m in moments] == [False] * (len(moments) - 1) + [True]
         assert_equal(moments[-1].so_far, jax.tree.map(lambda x, i=i: x[i], episodes))
 

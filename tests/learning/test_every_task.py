@@ -1,6 +1,4 @@
-"""Every task trains: one tiny update of each, and every objective on a discrete and a continuous
-one.
-"""
+"""Every task trains for one tiny update; every objective on a discrete and a continuous task."""
 
 import jax
 import numpy as np
@@ -16,8 +14,8 @@ from ratiosym.runs.files import read_json
 from tests.example_runs import run_command
 from tests.learning.helpers import traced
 
-# Two steps a rollout in the two groups of two environments that two minibatches want: quick to
-# compile and to run.
+# Two steps per rollout in two groups of two environments, as needed for two minibatches: fast to
+# compile and run.
 TINY = {
     "num_envs": 4,
     "rollout_length": 2,
@@ -38,7 +36,7 @@ def first_of_each_suite_and_the_rest_as_slow():
 
 
 def update(task, objective="mars"):
-    """One update of two groups: parameters before and after, and what was measured."""
+    """Perform one update of two groups; return parameters before and after, and metrics."""
     config = configure(task, "smoke", objective=objective, **TINY)
     learner = make_learner(make(task), config, num_seeds=1)
     state = init_state(learner, [0])
@@ -50,7 +48,7 @@ def update(task, objective="mars"):
 def check(before, after, metrics):
     assert (
         np.abs(metrics.first_ratio_error).max() < 1e-5
-    )  # nothing has been learned before the first gradient
+    )  # ratios are 1 before the first gradient step
     for leaf in jax.tree.leaves((after, metrics)):
         assert np.isfinite(leaf).all()
     for part in ("actor", "critic"):
@@ -83,9 +81,7 @@ def test_every_objective_trains_with_choices_and_with_numbers(task, objective):
     ],
 )
 def test_a_fresh_process_trains(task, tmp_path):
-    """There, the task's library is imported, and its objects are made, in the middle of tracing a
-    program.
-    """
+    """There, the task's library is imported and its objects are created while tracing."""
     done = run_command("train", task, "--preset", "smoke", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert read_json(tmp_path / "run" / "summary.json")["task"] == task

@@ -1,6 +1,4 @@
-"""The recurrent core against the equations, step by step, and its gradient against autodiff of
-them.
-"""
+"""The GRU compared to its equations, step by step, and its gradient to autodiff."""
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +12,7 @@ LENGTH, FEATURES, HIDDEN = 7, 3, 5
 
 
 def reference(params, inputs, is_start, carry):
-    """The equations of the docstring, one step after another."""
+    """Evaluate the equations of the docstring step by step."""
     W_reset, W_update, W_candidate = jnp.split(params.input_kernel, 3, axis=1)
     b_reset, b_update, b_candidate = jnp.split(params.input_bias, 3)
     U_reset, U_update, U_candidate = jnp.split(params.recurrent_kernel, 3, axis=1)
@@ -35,7 +33,7 @@ def reference(params, inputs, is_start, carry):
 
 
 def example(seed=0, batch=(4,), first=None):
-    """Parameters with biases that are not zero, inputs, starts here and there, and a carry."""
+    """Return parameters with non-zero biases, inputs, some starts, and a carry."""
     rng = np.random.default_rng(seed)
 
     def normal(*shape):
@@ -66,7 +64,7 @@ def test_states_are_those_of_the_equations(batch):
 @pytest.mark.parametrize("first", [False, True], ids=["goes on", "starts anew"])
 def test_gradient_is_that_of_the_equations_in_all_inputs(batch, first):
     params, inputs, is_start, carry = example(batch=batch, first=first)
-    weight = example(1, batch=batch)[1][..., :1]  # of every state in the loss
+    weight = example(1, batch=batch)[1][..., :1]  # weight of every state in the loss
 
     def gradient(function):
         loss = lambda p, x, c: jnp.sum(weight * function(p, x, is_start, c) ** 2)  # noqa: E731
@@ -79,7 +77,7 @@ def test_gradient_is_that_of_the_equations_in_all_inputs(batch, first):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5, err_msg=name)
         assert (np.abs(b).max() > 0.01) or (name == "carry" and first), name
     if first:
-        assert not ours[2].any()  # an old carry has no part in a new episode
+        assert not ours[2].any()  # an old carry does not affect a new episode
 
 
 def test_what_was_before_a_start_does_not_matter():
@@ -126,6 +124,6 @@ def test_first_parameters(key):
     for gate in inputs:  # LeCun: variance 1 / inputs, over 25,600 draws
         np.testing.assert_allclose(gate.std(), features**-0.5, rtol=0.03)
         np.testing.assert_allclose(gate.mean(), 0.0, atol=4 * features**-0.5 / gate.size**0.5)
-    for kernels in (recurrent, inputs):  # each drawn by itself
+    for kernels in (recurrent, inputs):  # each drawn independently
         assert np.abs(kernels[0] - kernels[1]).max() > 0.01
         assert np.abs(kernels[1] - kernels[2]).max() > 0.01

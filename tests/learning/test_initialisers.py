@@ -17,7 +17,7 @@ def test_the_shorter_side_is_orthonormal_times_the_gain(num_inputs, num_outputs,
 
 
 def test_uniform_over_all_orthogonal_kernels(key):
-    """The moments of a Haar matrix: mean 0, squares 1/n, and Q Q' independent of position."""
+    """The moments are those of a Haar matrix: mean 0, squares 1/n, independent of position."""
     n, num_draws = 4, 20_000
     kernels = np.asarray(
         jax.jit(jax.vmap(lambda k: orthogonal(k, n, n)))(jax.random.split(key, num_draws))

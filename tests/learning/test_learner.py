@@ -1,6 +1,4 @@
-"""Seeds, groups and devices: the same numbers however they are laid out, and no program compiled
-twice.
-"""
+"""Seeds, groups and devices: results do not depend on their layout, and nothing is recompiled."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -43,9 +41,7 @@ ACTOR = random_params(Drift().spec, NO_MEMORY).actor
 
 
 def numbers(tree):
-    """What an update gives, apart from the environments' own states: parameters, moments,
-    metrics.
-    """
+    """Return the results of an update without environment states: parameters, moments, metrics."""
     state, [(metrics, episodes)] = tree
     return plain((state.params, state.optimiser, metrics, episodes))
 
@@ -54,7 +50,7 @@ def numbers(tree):
 
 
 def test_one_device_and_two_agree():
-    """Groups on one device or one on each: normalisation and shuffling stay within a group."""
+    """Two groups on one device or on two: normalisation and shuffling stay within a group."""
     one, two = make(num_devices=1), make(num_devices=2)
     assert (one.mesh.size, two.mesh.size) == (1, 2)
     assert_equal(start(one), start(two))
@@ -84,7 +80,7 @@ def test_seeds_side_by_side_are_as_alone(num_seeds, num_devices, layout):
 
 @dataclass(frozen=True)
 class Device:
-    """As much of a device as a mesh asks for."""
+    """A stand-in for a device with what a mesh needs."""
 
     id: int
     process_index: int = 0
@@ -128,7 +124,7 @@ def test_mesh_takes_all_devices_unless_told():
 
 
 def test_several_hosts_must_all_have_work(monkeypatch):
-    """Idle devices of another host would wait for ever."""
+    """Idle devices of another host would wait forever."""
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     assert make_mesh(2, 1).size == 2
     with pytest.raises(
@@ -201,9 +197,7 @@ def test_no_key_is_used_twice(draw, key):
 
 
 def test_nothing_is_compiled_twice():
-    """From a fresh state, from an updated one, after an evaluation, with other numbers, by an equal
-    learner.
-    """
+    """Not for other states, after an evaluation, with other numbers, or by an equal learner."""
     programs = (train_step, evaluate, update_best)
     for program in programs:
         program.clear_cache()
@@ -235,7 +229,7 @@ def test_equal_learners_are_equal():
 
 
 def test_hyperparameters_and_bounds_have_an_effect():
-    """They are arguments and not constants of the program."""
+    """They are arguments of the program, not constants."""
     learner = make()
     [(plain_result, _)] = [advance(learner, start(learner), 1)]
     for changes in (
@@ -245,7 +239,7 @@ def test_hyperparameters_and_bounds_have_an_effect():
         {"value_clip": 1e-4},
         {"discount": 0.5},
         {"gae_lambda": 0.5},
-        {"value_coefficient": 1e-3},  # shows where the gradient is too small to be clipped
+        {"value_coefficient": 1e-3},  # only visible if the gradient is too small to be clipped
         {"max_grad_norm": 1e-3},
         {"bounds": Bounds(0.5, 3.0)},
     ):
@@ -273,7 +267,7 @@ def test_evaluations_do_not_depend_on_devices_and_pads_are_cut_off():
     params, keys = (
         start(one).params,
         jax.random.split(jax.random.key(0), (1, 5)),
-    )  # five do not divide by two
+    )  # five is not divisible by two
     here, there = evaluate(one, params, keys), evaluate(two, start(two).params, keys)
     assert here.returns.shape == there.returns.shape == (1, 5)
     np.testing.assert_array_equal(here.lengths, there.lengths)
@@ -325,7 +319,7 @@ def test_best_parameters_are_updated_seed_by_seed():
     np.testing.assert_array_equal(state.best_return, [1.0, 5.0])
 
     state, _ = advance(learner, state, 1)
-    assert_equal(state.best_params, first)  # training does not touch them
+    assert_equal(state.best_params, first)  # training does not change them
     second = params_now(state)
     state = update_best(learner, state, jnp.array([2.0, 4.0]))
     assert_equal(seed(state.best_params, 0), seed(second, 0))
@@ -336,7 +330,7 @@ def test_best_parameters_are_updated_seed_by_seed():
     state, _ = advance(learner, state, 1)
     state = update_best(
         learner, state, jnp.array([np.nan, 5.0])
-    )  # no number and no better: the older ones stay
+    )  # NaN is not better: the older ones are kept
     assert_equal(seed(state.best_params, 0), seed(second, 0))
     assert_equal(seed(state.best_params, 1), seed(first, 1))
     np.testing.assert_array_equal(state.best_return, [2.0, 5.0])

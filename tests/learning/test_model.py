@@ -1,6 +1,4 @@
-"""Models of one's own: found by name, checked against the contract, refused in words that teach
-it.
-"""
+"""Custom models: loaded by name, checked, and rejected with messages that explain the contract."""
 
 from dataclasses import dataclass
 
@@ -185,7 +183,7 @@ def test_unroll_zeroes_the_carry_at_starts_and_returns_every_carry():
     np.testing.assert_array_equal(totals[:, 0], [11, 13, 3, 7, 5])
     np.testing.assert_array_equal(totals[:, 1], [1, 3, 6, 10, 15])
     np.testing.assert_array_equal(counts[:, 0], [8, 9, 1, 2, 1])
-    np.testing.assert_array_equal(outputs[:, 0], [10, 11, 0, 3, 0])  # what was before the input
+    np.testing.assert_array_equal(outputs[:, 0], [10, 11, 0, 3, 0])  # the carry before the input
 
 
 def test_a_policy_is_one_line():

@@ -1,4 +1,4 @@
-"""Sizes and first values of the networks; whole sequences against single steps."""
+"""Sizes and initial values of the networks; whole sequences compared to single steps."""
 
 import dataclasses
 import functools
@@ -35,13 +35,13 @@ SHAPE = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 
 @functools.cache
 def first_params(spec):
-    """As they are at first: with memory for discrete actions, without for continuous ones."""
+    """Initial parameters: with a GRU for discrete actions, without for continuous ones."""
     model = make_model(SHAPES["gru" if spec is DISCRETE else "feedforward"])
     return jax.jit(lambda key: model.init(key, spec))(jax.random.key(0))
 
 
 def example(spec, shape):
-    """A sequence of observations with starts inside, and carries that are not zero."""
+    """A sequence of observations with starts inside, and non-zero carries."""
     rng = np.random.default_rng(0)
 
     def normal(*shape):
@@ -114,13 +114,13 @@ def test_every_layer_of_a_deep_torso_is_drawn_by_itself_and_counts():
         network._replace(deeper=(halved[1], layers[2])),
         network._replace(deeper=(layers[1], halved[2])),
     ):
-        np.testing.assert_allclose(  # without biases a network of ReLUs scales
+        np.testing.assert_allclose(  # a network of ReLUs without biases is homogeneous
             apply_network(changed, inputs, is_start, ())[0], before / 2, rtol=1e-5
         )
 
 
 def test_depth_one_begins_as_it_always_has():
-    """The first weights of a run do not depend on there being an option of depth."""
+    """Initial weights are the same as before depth became an option."""
     first = first_params(DISCRETE).actor.network
     expected = {"torso": -0.8175827, "body": -6.8234043, "head": 0.00529027}
     for name, total in expected.items():

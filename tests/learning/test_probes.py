@@ -24,7 +24,7 @@ SHAPE = {
     "num_minibatches": 2,
     "hidden_size": 16,
 }
-# Other than the defaults, with which some objectives would coincide.
+# Not the defaults, for which some objectives would coincide.
 PARAMETERS = {
     "mars": {"b_lower": 0.7, "b_upper": 1.4},
     "mappo": {"epsilon": 0.2},
@@ -44,9 +44,7 @@ MARS_EVERY_DAY = pytest.mark.parametrize(
 def learn(
     env, objective, num_updates, network="feedforward", entropy_coefficient=0.0, critic="central"
 ):
-    """The state after training, and the mean return of the episodes of the first and the last ten
-    updates.
-    """
+    """Train; return the state, and the mean returns of the first and last ten updates."""
     objective = OBJECTIVES[objective]
     learner = make(
         env,
@@ -82,7 +80,7 @@ def test_recall_is_solved_with_memory(objective):
 @MARS_EVERY_DAY
 def test_recall_is_not_solved_without_memory(objective):
     _, _, last = learn(Recall(), objective, 40, entropy_coefficient=0.003)
-    assert last < 0.6  # and no policy could do better than 0.5
+    assert last < 0.6  # no policy can do better than 0.5
 
 
 @MARS_EVERY_DAY
@@ -112,7 +110,7 @@ def test_value_of_a_constant_reward(objective):
 
 @pytest.mark.parametrize("critic", ["central", "local"])
 def test_a_local_critic_values_each_agent_and_a_central_one_the_team(critic):
-    """Rewards that only the agent itself can foresee: the team's critic knows their mean."""
+    """Only the agent itself can predict its reward; the team's critic knows the mean."""
     state, _, last = learn(Stakes(), "mars", 50, critic=critic)
     seen = np.array([[-1.0, 1.0], [1.0, 1.0]])  # the cues of two agents in two environments
     cues = Observation(jnp.array(seen)[None, ..., None], None, None, jnp.ones((1, 2, 1)))
@@ -122,7 +120,7 @@ def test_a_local_critic_values_each_agent_and_a_central_one_the_team(critic):
     right = [[0, 1], [1, 1]]
     policy, _ = model.actor(params.actor, cues._replace(legal=LEGAL), jnp.zeros((1, 2), bool), ())
     np.testing.assert_array_equal(policy.mode()[0], right)
-    assert last > 0.6  # 1 but for the luck of the cues
+    assert last > 0.6  # 1 up to random cues
     if critic == "local":
         np.testing.assert_allclose(value, 2 * seen + 1, atol=0.3)
     else:
@@ -133,7 +131,7 @@ LEGAL = jnp.ones((1, 2, 2, 2), bool)
 
 
 def values(state, seen):
-    """V of some states, without memory."""
+    """Return V of some states, without memory."""
     model = make_model(RunShape(network="feedforward"))
     critic = jax.tree.map(lambda x: x[0], state.params.critic)
     seen = Observation(None, None, None, jnp.array(seen)[None])  # [1, E, S]

@@ -1,6 +1,4 @@
-"""What a rollout records: starts, ends, carries, log-probabilities, sums; and whose random
-numbers.
-"""
+"""Contents of a rollout: starts, ends, carries, log-probabilities, sums, random numbers."""
 
 import dataclasses
 import functools
@@ -21,7 +19,7 @@ COUNTER = Counter(lengths=(2, 3, 11))
 
 @functools.cache
 def programs(env, shape):
-    """Parameters, the first state of a group from its key, and the rollout of a group."""
+    """Return parameters, and functions for the initial state and the rollout of a group."""
     params, model = random_params(env.spec, shape), make_model(shape)
     first = jax.jit(lambda key: init_rollout(env, shape, model, key))
     step = jax.jit(lambda actor, state: rollout(env, shape, model, actor, state))
@@ -29,7 +27,7 @@ def programs(env, shape):
 
 
 def play(env, shape, num_rollouts, key=0):
-    """States before each rollout and after the last, transitions and sums of each."""
+    """Play rollouts; return the states around them, and their transitions and sums."""
     actor, first, step = programs(env, shape)
     states, transitions, sums = [first(jax.random.key(key))], [], []
     for _ in range(num_rollouts):
@@ -41,7 +39,7 @@ def play(env, shape, num_rollouts, key=0):
 
 
 def joined(transitions):
-    """Rollouts one after another in time."""
+    """Concatenate rollouts in time."""
     return jax.tree.map(lambda *x: np.concatenate(x), *transitions)
 
 
@@ -57,7 +55,7 @@ def test_starts_follow_ends_within_and_across_rollouts():
     np.testing.assert_array_equal(whole.is_start, time == 0)
     lengths = np.array(COUNTER.lengths)[whole.observation.state[..., 1].astype(int) % 3]
     np.testing.assert_array_equal(is_end, time + 1 == lengths)
-    # Episodes run on from one rollout into the next, or the test shows nothing.
+    # Episodes must continue across rollouts for this test to be meaningful.
     assert (~whole.is_start[[7, 14, 21]]).any()
 
 
@@ -97,8 +95,8 @@ def test_sums_count_ended_episodes_only_and_whole():
         time = np.asarray(state.observation.state[:, 0])
         np.testing.assert_allclose(
             state.episode_return, time * (time + 1) / 2
-        )  # of the episode under way
-    # Over episodes: longer ones would weigh more in a mean over steps.
+        )  # of the current episode
+    # Averaged over episodes: in a mean over steps, longer ones would weigh more.
     total, number = sum(s.total_return for s in sums), sum(s.num_ended for s in sums)
     whole = joined(transitions)
     is_end, time = whole.terminated, whole.observation.state[..., 0] + 1
@@ -140,12 +138,12 @@ def test_stored_log_probs_are_those_of_the_policy_that_acted(is_continuous):
 
 
 def test_carry_is_zeroed_exactly_at_starts():
-    """A carry comes from the whole episode under way and from nothing before it."""
+    """A carry depends on the whole current episode, and on nothing before it."""
     states, transitions, _ = play(COUNTER, SHAPE, 4)
     actor, whole = programs(COUNTER, SHAPE)[0], joined(transitions)
     ages, act = set(), jax.jit(MODEL.actor)
     for env in range(5):
-        begin = np.flatnonzero(whole.is_start[:, env])[-1]  # where the episode under way began
+        begin = np.flatnonzero(whole.is_start[:, env])[-1]  # where the current episode started
         if states[-1].is_start[env]:
             continue
         carry = np.zeros((1, 2, SHAPE.actor_hidden_size), np.float32)
@@ -156,7 +154,7 @@ def test_carry_is_zeroed_exactly_at_starts():
             carry = act(actor, observation, np.zeros((1, 1), bool), carry)[1][0]
         np.testing.assert_allclose(states[-1].actor_carry[env], carry[0], atol=1e-6)
         ages.add(len(whole.is_start) - begin)
-    assert max(ages) > SHAPE.rollout_length  # one began in an earlier rollout
+    assert max(ages) > SHAPE.rollout_length  # one started in an earlier rollout
     assert min(ages) < SHAPE.rollout_length
 
 
@@ -168,9 +166,7 @@ def test_the_same_key_gives_the_same_rollout_and_another_key_another():
 
 
 def test_groups_side_by_side_draw_their_own_random_numbers():
-    """Mava's replicas share one key. Each group is as if alone with its key, and no two are
-    alike.
-    """
+    """Each group behaves as if alone with its key, and all differ (Mava's replicas share a key)."""
     env, shape = Drift(), SHAPE
     actor, first, _ = programs(env, shape)
     keys = jax.random.split(jax.random.key(5), 3)
@@ -197,9 +193,7 @@ def test_environments_and_steps_draw_their_own_random_numbers():
     policy, _ = jax.jit(MODEL.actor)(
         actor, transition.observation, transition.is_start, state.actor_carry
     )
-    noise = np.asarray(
-        (transition.action - policy.mean) / policy.scale
-    )  # what was drawn, [T, E, A, n]
+    noise = np.asarray((transition.action - policy.mean) / policy.scale)  # samples, [T, E, A, n]
     assert (
         len(np.unique(noise.reshape(-1, noise.shape[-1]).round(3), axis=0))
         == noise.size // noise.shape[-1]

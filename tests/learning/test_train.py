@@ -1,4 +1,4 @@
-"""The loop: which events come when, what they hold, and that a run can be taken up again."""
+"""The training loop: order and contents of events, and resuming."""
 
 import dataclasses
 import functools
@@ -72,9 +72,7 @@ COLUMNS = [
 
 @functools.cache
 def whole_run():
-    """Two seeds, five updates, evaluations after 0, 2 and 5. States as they were at each
-    evaluation.
-    """
+    """Two seeds, five updates, evaluations after 0, 2 and 5, with the state at each evaluation."""
     learner = make(num_seeds=2)
     config = config_of(learner, num_updates=5, num_evaluations=2)
     config = dataclasses.replace(
@@ -82,7 +80,7 @@ def whole_run():
     )
     events = []
     for event in train(learner, config, SEEDS):
-        if isinstance(event, Evaluated):  # the state is good until the next event
+        if isinstance(event, Evaluated):  # the state is only valid until the next event
             event = dataclasses.replace(event, state=jax.tree.map(jnp.copy, event.state))
         events.append(event)
     return learner, config, events
@@ -104,7 +102,7 @@ def assert_same_events(ours, theirs):
     assert names(ours) == names(theirs)
     for a, b in zip(ours, theirs, strict=True):
         if isinstance(a, Updated):
-            np.testing.assert_equal(without_clock(a.rows), without_clock(b.rows))  # nan is nan
+            np.testing.assert_equal(without_clock(a.rows), without_clock(b.rows))  # NaN equals NaN
         else:
             assert_equal(a.episodes, b.episodes)
 
@@ -176,7 +174,7 @@ def test_rows_are_what_the_updates_measured():
 
 
 def test_evaluations_are_of_the_current_parameters_the_first_before_training():
-    """Mava evaluates the parameters from before the block it has just trained."""
+    """Unlike in Mava, which evaluates the parameters from before the last block."""
     learner, _, _ = whole_run()
     events = of_kind(Evaluated)
     assert_equal(events[0].state.params, start(learner, *SEEDS).params)
@@ -199,7 +197,7 @@ def test_the_absolute_metric_is_of_the_best_parameters_in_320_fresh_episodes():
         [[e.returns.mean() for e in event.episodes] for event in events]
     )  # [evaluations, K]
     best = means.argmax(axis=0)
-    assert (best < len(events) - 1).any()  # or the last would do as well
+    assert (best < len(events) - 1).any()  # otherwise the last would do as well
     np.testing.assert_allclose(events[-1].state.best_return, means.max(axis=0), rtol=1e-6)
     for k in range(2):
         params = jax.tree.map(lambda x, k=k: x[k], plain(events[best[k]].state.params))
@@ -213,7 +211,7 @@ def test_the_absolute_metric_is_of_the_best_parameters_in_320_fresh_episodes():
 
 
 def test_the_absolute_metric_is_made_of_whole_portions():
-    """Nothing depends on how many episodes are played at once, and nothing new is compiled."""
+    """Results do not depend on the size of portions, and nothing is recompiled."""
     learner, _, _ = whole_run()
     params = of_kind(Evaluated)[0].state.params
     size = evaluate._cache_size()
@@ -262,7 +260,7 @@ def test_a_run_taken_up_at_an_evaluation_goes_on_to_the_last_bit():
     learner, config, events = whole_run()
     middle = events[3]
     assert (type(middle), middle.update) == (Evaluated, 2)
-    state = place_state(learner, jax.tree.map(jnp.copy, middle.state))  # as if it came from a file
+    state = place_state(learner, jax.tree.map(jnp.copy, middle.state))  # as if read from a file
     rest = list(train(learner, config, SEEDS, state, update=2))
     assert_same_events(rest, events[4:])
     assert_equal(rest[-2].state.optimiser, events[-2].state.optimiser)
@@ -302,7 +300,7 @@ def test_annealing_compiles_nothing_and_resumes_to_the_last_bit():
             states[event.update] = jax.tree.map(jnp.copy, event.state)
         ours.append(event)
     assert train_step._cache_size() == size
-    # The first update has the whole rate, later ones less.
+    # The first update has the full rate, later ones less.
     assert without_clock(ours[1].rows) == without_clock(events[1].rows)
     assert without_clock(ours[2].rows) != without_clock(events[2].rows)
     rest = list(train(learner, annealed(config), SEEDS, states[2], update=2))
@@ -314,7 +312,7 @@ def test_annealing_compiles_nothing_and_resumes_to_the_last_bit():
 
 @dataclass(frozen=True)
 class ShortBroken(Broken):
-    """Broken with episodes that an evaluation can play to their end."""
+    """Broken, with episodes short enough for evaluations."""
 
     @property
     def spec(self):
@@ -322,7 +320,7 @@ class ShortBroken(Broken):
 
 
 def test_a_loss_that_is_no_number_stops_the_run_at_its_update():
-    """Step 19 is the first bad one; with six steps an update it is the first step of the fourth."""
+    """Step 19 is the first bad one: with six steps per update, the first step of the fourth."""
     learner = make(ShortBroken(num_good=18), network="feedforward", num_epochs=1)
     config = config_of(learner, num_updates=6, num_evaluations=1)
     events = []
@@ -335,7 +333,7 @@ def test_a_loss_that_is_no_number_stops_the_run_at_its_update():
     for event in events[1:]:
         [row] = event.rows
         assert row["episodes"] == 0
-        assert np.isnan(row["episode_return"])  # none ended: there is no mean
+        assert np.isnan(row["episode_return"])  # none ended, so there is no mean
         assert np.isfinite(row["policy_loss"])
 
 

@@ -1,6 +1,4 @@
-"""One update: ratios of 1 before it, sequences, minibatches, losses and steps against plain
-references.
-"""
+"""One update: initial ratios of 1, sequences, minibatches, losses and steps against references."""
 
 import dataclasses
 import functools
@@ -69,8 +67,9 @@ FAST = {"actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}
 
 @functools.cache
 def collector(learner):
-    """A rollout and its batch without learning from it; the log-ratios and changes of value,
-    computed directly.
+    """Collect a rollout and its batch without learning.
+
+    Also computes log-ratios and changes of value directly.
     """
     model = learner.model
 
@@ -108,8 +107,8 @@ def test_all_ratios_are_one_before_the_first_gradient_step(
     state, measured = advance(learner, start(learner), 5, **FAST)
     for metrics, _ in measured:
         assert metrics.first_ratio_error[0] < 1e-5
-        assert np.abs(metrics.ratios.maximum - 1) > 1e-3  # and they move after it
-    # Later means: carries that are not zero, episodes that run on from the last rollout.
+        assert np.abs(metrics.ratios.maximum - 1) > 1e-3  # and they change afterwards
+    # Later updates have non-zero carries and episodes that continue from the last rollout.
     assert not state.groups.is_start.all()
     if network == "gru":
         assert np.abs(state.groups.actor_carry).max() > 0.1
@@ -122,9 +121,7 @@ def test_all_ratios_are_one_before_the_first_gradient_step(
 
 
 def test_critic_remembers_across_rollouts():
-    """Rollouts one after another are valued as one long one: nothing is read twice, nothing is left
-    out.
-    """
+    """Consecutive rollouts have the values of one long one: nothing is read twice or omitted."""
     learner = make(num_devices=1)
     state = start(learner)
     params, groups = jax.tree.map(lambda x: x[0], (state.params, state.groups))
@@ -160,10 +157,10 @@ def test_a_sequence_is_contiguous_time_of_one_environment_of_one_group(length):
     assert (env == env[:1]).all()
     assert (
         len(np.unique(cut.reshape(-1, 3), axis=0)) == num_steps * num_groups * num_envs
-    )  # each moment once
+    )  # each step once
     np.testing.assert_array_equal(
         group[0], np.repeat(np.arange(num_groups), pieces * num_envs)
-    )  # group after group
+    )  # ordered by group
 
 
 def test_carries_lie_as_the_sequences_do():
@@ -182,7 +179,7 @@ def test_blocks_and_back(num_blocks):
     blocks = to_blocks(x, num_blocks)
     assert blocks.shape == (num_blocks, 2, 3 * 6 // num_blocks, 4)
     np.testing.assert_array_equal(from_blocks(blocks, 3), x)
-    # A block holds the same sequences of every group.
+    # A block contains the same sequences of every group.
     m = 6 // num_blocks
     np.testing.assert_array_equal(blocks[-1], x[:, :, -m:].reshape(2, 3 * m, 4))
 
@@ -210,7 +207,7 @@ def test_each_epoch_visits_every_sequence_of_each_group_once_in_an_order_of_its_
         for epoch in range(3):
             np.testing.assert_array_equal(np.sort(orders[group, epoch]), np.arange(n) + group * n)
     within = (orders - n * np.arange(3)[:, None, None]).reshape(9, n)
-    assert len(np.unique(within, axis=0)) == 9  # no group and no epoch like another
+    assert len(np.unique(within, axis=0)) == 9  # groups and epochs all differ
     assert not (within == np.arange(n)).all(axis=1).any()
 
 
@@ -264,7 +261,7 @@ def test_equal_advantages_and_nobody_active_do_no_harm():
     shape = dataclasses.replace(TINY, mask_inactive=True)
     advantage, active = samples()
     normalised, weight = normalise(jnp.full_like(advantage, 3.0), active, shape)
-    assert np.abs(normalised).max() < 1.001  # what rounding leaves is no larger than usual
+    assert np.abs(normalised).max() < 1.001  # the result is 0 up to rounding
     normalised, weight = normalise(jnp.zeros_like(advantage), active, shape)
     assert not normalised.any()
     normalised, weight = normalise(advantage, jnp.zeros_like(active), shape)
@@ -286,15 +283,13 @@ SHAPE = RunShape(
 MODEL = make_model(SHAPE)
 INDEX = jnp.array(
     [[3, 0, 5, 1], [10, 6, 7, 11]]
-)  # a minibatch: four of six sequences of each group
+)  # a minibatch of four of the six sequences of each group
 NUMBERS = Hyperparameters(entropy_coefficient=0.05, value_clip=0.3)
 
 
 @functools.cache
 def example_batch(is_continuous=False):
-    """Random numbers everywhere, with old log-probabilities and values near and far from the
-    present ones.
-    """
+    """A random batch with old log-probabilities and values near and far from the current ones."""
     rng, spec = np.random.default_rng(0), Drift(is_continuous).spec
     L, N, A = SHAPE.sequence_length, 2 * SHAPE.sequences_per_group, spec.num_agents
     params = random_params(spec, SHAPE)
@@ -330,7 +325,7 @@ def example_batch(is_continuous=False):
 
 
 def rows_of(batch, rows):
-    """The same batch with these sequences only."""
+    """Select sequences of a batch."""
     carries = {"actor_carry": batch.actor_carry[rows], "critic_carry": batch.critic_carry[rows]}
     return jax.tree.map(
         lambda x: x[:, rows], batch._replace(actor_carry=(), critic_carry=())
@@ -338,9 +333,7 @@ def rows_of(batch, rows):
 
 
 def reference_actor_loss(actor, batch, index, surrogate, numbers, bounds, mask_inactive=False):
-    """Mean over groups of the mean over samples: -(objective) - entropy bonus, with the terms
-    beside it.
-    """
+    """Compute the mean over groups and samples of -(objective) - entropy bonus, and its terms."""
     terms = []
     for rows in index:
         part = rows_of(batch, rows)
@@ -373,7 +366,7 @@ def our_actor_gradients(params, batch, surrogate, shape=SHAPE):
 
 
 def our_critic_gradients(critic, batch):
-    weight = jnp.full(batch.advantage[:, INDEX].shape, jnp.nan)  # of no use to a team's values
+    weight = jnp.full(batch.advantage[:, INDEX].shape, jnp.nan)  # not used for team values
     return critic_gradients(MODEL, critic, batch, INDEX, weight, NUMBERS)
 
 
@@ -416,7 +409,7 @@ def test_critic_loss_and_gradient_are_those_of_the_formula():
     squared = np.maximum((value - part.target) ** 2, (near - part.target) ** 2)
     assert (
         (near != value) & (squared > (value - part.target) ** 2)
-    ).any()  # the clip counts somewhere
+    ).any()  # the clip matters somewhere
     np.testing.assert_allclose(
         loss, 0.5 * squared.mean(), rtol=1e-5
     )  # before its coefficient (docs/metrics.md)
@@ -429,7 +422,7 @@ def test_critic_loss_and_gradient_are_those_of_the_formula():
 
 @pytest.mark.parametrize("mask_inactive", [False, True])
 def test_values_of_agents_count_as_their_samples_do(mask_inactive):
-    """critic="local": the same loss over agents too, without those that are left out."""
+    """With critic="local", the loss also averages over agents, without masked ones."""
     shape = dataclasses.replace(SHAPE, critic="local", mask_inactive=mask_inactive)
     model, (_, batch) = make_model(shape), example_batch()
     critic = random_params(Drift().spec, shape, seed=1).critic
@@ -446,7 +439,7 @@ def test_values_of_agents_count_as_their_samples_do(mask_inactive):
         squared = jnp.maximum((value - target) ** 2, (near - target) ** 2)
         counts = batch.observation.active if mask_inactive else jnp.ones_like(old)
         means = [jnp.average(squared[:, rows], weights=counts[:, rows]) for rows in INDEX]
-        return 0.5 * sum(means) / len(means)  # groups count the same
+        return 0.5 * sum(means) / len(means)  # groups have equal weights
 
     compute = jax.jit(lambda c: critic_gradients(model, c, batch, INDEX, weight, NUMBERS))
     loss, gradient = compute(critic)
@@ -462,7 +455,7 @@ def test_a_gradient_in_blocks_is_the_whole_gradient(monkeypatch):
         (10_000, 1),
         (45, 2),
         (1, 4),
-    ):  # one block, two sequences a group, one
+    ):  # one block, two sequences per group, one sequence
         monkeypatch.setattr(module, "CPU_BLOCK_SAMPLES", block_samples)
         assert module.count_blocks(INDEX, 5 * 2) == num_blocks
         actor = jax.jit(lambda p: our_actor_gradients(p, batch, barrier))(params)
@@ -477,13 +470,13 @@ def test_a_gradient_in_blocks_is_the_whole_gradient(monkeypatch):
     [(12, 10, 1), (12, 100, 2), (12, 1000, 12), (12, 5000, 12), (7, 300, 7)],
 )
 def test_blocks_are_the_fewest_that_fit_and_divide(num_sequences, samples_per_sequence, expected):
-    index = jnp.zeros((2, num_sequences), jnp.int32)  # 2,048 samples a block
+    index = jnp.zeros((2, num_sequences), jnp.int32)  # 2,048 samples per block
     assert module.count_blocks(index, samples_per_sequence) == expected
 
 
 @pytest.mark.parametrize("surrogate", [barrier, clipped, quadratic], ids=lambda s: s.__name__)
 def test_a_masked_sample_does_no_harm_whatever_its_ratio(surrogate):
-    """Nothing holds the ratio of an agent that is left out: in float32 it may be infinite."""
+    """The ratio of a masked agent is unconstrained and may be infinite in float32."""
     params, batch = example_batch()
     shape = dataclasses.replace(SHAPE, mask_inactive=True)
     compute = jax.jit(lambda b: our_actor_gradients(params, b, surrogate, shape))
@@ -519,7 +512,7 @@ def test_descend_is_clipping_and_adam_as_optax_chains_them():
 
 
 def test_a_whole_update_is_epochs_of_minibatches_by_the_book():
-    """Against plain losses, autodiff and optax, one minibatch after another."""
+    """Compared to plain losses, autodiff and optax, one minibatch after another."""
     numbers = Hyperparameters(
         actor_learning_rate=0.01, critic_learning_rate=0.02, entropy_coefficient=0.05
     )
@@ -626,7 +619,7 @@ def test_summary_is_means_extremes_and_the_last_epoch():
         np.testing.assert_allclose(getattr(summary, name), 3.5 * (i + 1), rtol=1e-6)
     np.testing.assert_allclose(
         summary.first_ratio_error, 1 / 7, rtol=1e-6
-    )  # of the first step alone
+    )  # of the first step only
     last = np.mean([9, 10, 11, 12])
     for found, factor in ((summary.ratios, 1), (summary.active_ratios, 2)):
         np.testing.assert_allclose(found.minimum, factor / 12, rtol=1e-6)  # over all epochs

@@ -1,4 +1,4 @@
-"""Runs that branch from a checkpoint of another, with other settings."""
+"""Runs started from a checkpoint of another run, with other settings."""
 
 import shutil
 
@@ -20,7 +20,7 @@ def parent(whole, tmp_path):
 
 
 def test_with_equal_settings_it_repeats_its_parent(parent, whole, tmp_path):
-    """From update 0, and with nothing changed, everything is as in the parent."""
+    """From update 0 and without changes, everything equals the parent."""
     before = contents(parent)
     [run] = ratiosym.branch(f"{parent}@0", out=tmp_path / "again", track=())
     assert contents(parent) == before
@@ -30,7 +30,7 @@ def test_with_equal_settings_it_repeats_its_parent(parent, whole, tmp_path):
 
 @pytest.fixture
 def branched(parent, tmp_path):
-    """From update 12 to 18, with another learning rate and another trust region."""
+    """A run from update 12 to 18, with another learning rate and trust region."""
     out = tmp_path / "branched"
     options = {"steps": 18 * STEPS, "b_upper": 3.0, "actor_learning_rate": 1e-3}
     ratiosym.branch(parent, out=out, track=(), **options)
@@ -53,7 +53,7 @@ def test_a_branch_has_its_own_settings_and_its_parents_past(branched, parent):
 
 
 def test_resuming_a_branch_is_exact(branched, tmp_path):
-    """Interrupted before its own first checkpoint, or before it had its parent's."""
+    """Interrupted before its first own checkpoint, or before it had copied its parent's."""
     for name in ("late", "early"):
         copied = shutil.copytree(branched, tmp_path / name)
         (copied / "summary.json").unlink()
@@ -72,7 +72,7 @@ def test_a_branch_without_its_past_is_not_started_over(branched, parent, tmp_pat
     shutil.rmtree(branched / "checkpoint")
     before = contents(branched)
     with pytest.raises(InputError, match=r"are gone, so that it cannot be resumed\..*branch from"):
-        resume(branched)  # it has trained: its rows are not thrown away
+        resume(branched)  # it has trained, so its rows are not discarded
     (branched / "training.csv").unlink()
     (branched / "evaluations.csv").unlink()
     shutil.rmtree(parent)
@@ -116,7 +116,7 @@ def test_parents_that_cannot_be_found(whole, whole_seeds, tmp_path):
         branch.find_parent(whole_seeds)
     with pytest.raises(InputError, match="does not hold a run"):
         branch.find_parent(tmp_path)
-    named = shutil.copytree(whole, tmp_path / "run@3")  # an @ of its own
+    named = shutil.copytree(whole, tmp_path / "run@3")  # an @ in its own name
     assert branch.find_parent(named)[1] == 12
     assert branch.find_parent(f"{named}@0")[1] == 0
 

@@ -1,6 +1,4 @@
-"""Checkpoints: everything comes back bit for bit, and what is damaged or foreign is refused and
-left as it is.
-"""
+"""Checkpoints: restored bit for bit; damaged or foreign ones are rejected and left unchanged."""
 
 import dataclasses
 import json
@@ -45,7 +43,7 @@ def learner():
 
 @pytest.fixture(scope="module")
 def state(learner):
-    """Two seeds; what is 0 or infinite in a fresh state has numbers of its own."""
+    """Two seeds, with distinct numbers where a fresh state has 0 or infinity."""
     rng = np.random.default_rng(0)
     fresh = helpers.start(learner, 3, 4)
     mu = jax.tree.map(
@@ -117,7 +115,7 @@ def test_flatten_and_unflatten():
     assert flat.keys() == {"a/0", "a/1/0", "key", "none"}
     assert flat["key"].tolist() == jax.random.key_data(jax.random.key(5)).tolist()
     like = jax.eval_shape(lambda: tree)
-    del flat["none"]  # nothing is kept of it but its shape
+    del flat["none"]  # only its shape is stored
     back = unflatten(flat, like)
     assert jax.tree.structure(back) == jax.tree.structure(tree)
     assert back["a"][0].tolist() == [0.0, 1.0, 2.0]
@@ -171,7 +169,7 @@ def test_restore_refuses_a_part(learner, saved):
 
 
 def data_files(path):
-    """The files with numbers in them, largest first."""
+    """Return the files with array data, largest first."""
     return sorted(
         (p for p in (path / "state").rglob("d/*") if p.is_file()), key=lambda p: -p.stat().st_size
     )
@@ -210,7 +208,7 @@ def test_damage_is_noticed_and_nothing_is_changed(state, saved, capfd, which, da
     )  # a wrong name there
     assert "Nothing was changed; start a new run in another directory." in str(error.value)
     assert contents(saved) == before
-    assert capfd.readouterr() == ("", "")  # the message is the only word
+    assert capfd.readouterr() == ("", "")  # nothing else is printed
 
 
 def test_the_way_out_of_damage_is_named(state, saved):
@@ -246,7 +244,7 @@ def test_a_listing_that_lists_nothing_does_not_switch_the_check_off(saved, files
     ],
 )
 def test_facts_that_cannot_be(saved, text, message):
-    """Also where somebody has made the checksums fit."""
+    """Even if the checksums have been adjusted."""
     (saved / "2" / checkpoint.META).write_text(text)
     listing = {"format": checkpoint.FORMAT, "files": checkpoint.checksums(saved / "2")}
     (saved / "2" / checkpoint.LISTING).write_text(json.dumps(listing))
@@ -264,7 +262,7 @@ def test_what_only_looks_like_a_number_is_no_checkpoint(saved, name):
 
 @pytest.fixture
 def small_files():
-    """No file may be larger than 2,000 bytes: how a full disk looks to a library."""
+    """Limit files to 2,000 bytes, which looks like a full disk to a library."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, limits[1]))
     yield

@@ -1,4 +1,4 @@
-"""The directory of a run: claimed by one, locked, described by records that are validated."""
+"""The directory of a run: claiming, locking and validation of records."""
 
 import dataclasses
 import json
@@ -63,7 +63,7 @@ def test_a_lock_goes_also_where_something_is_raised(tmp_path):
 
 
 def test_a_lock_whose_file_was_just_removed_is_none(tmp_path, monkeypatch):
-    """Another process ended and removed the file between our opening and locking it."""
+    """Another process removed the file between our opening and locking it."""
     real = directory.fcntl.flock
 
     def late(file, kind):

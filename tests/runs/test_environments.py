@@ -1,4 +1,4 @@
-"""Environments of runs: by name wherever a name can make them again, otherwise as objects."""
+"""Environments of runs: by name if a name can recreate them, otherwise as objects."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ PLACE = "tests.probes:ConstantReward"
 
 
 class Plain(ConstantReward):
-    """Two of these are equal only where they are the same."""
+    """An environment that compares by identity."""
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
@@ -30,7 +30,7 @@ class Plain(ConstantReward):
 
 @dataclass(frozen=True)
 class Illegal(ConstantReward):
-    """Promises other sizes than it gives."""
+    """Returns other sizes than it declares."""
 
     @property
     def spec(self):
@@ -39,7 +39,7 @@ class Illegal(ConstantReward):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    """What one process registers, another does not know."""
+    """Isolate registered tasks, as in another process."""
     monkeypatch.setattr("ratiosym.envs.registry.REGISTERED", {})
     monkeypatch.setattr("ratiosym.runs.environments.REGISTERED", registry.REGISTERED)
     monkeypatch.setattr("ratiosym.envs.registry._BUILT", {})
@@ -102,7 +102,7 @@ def test_an_environment_is_found_or_asked_for(registered):
 
 
 def test_a_run_on_an_object(tmp_path, registered):
-    """Its class gives another environment by default, so that no name can make it again."""
+    """Its class makes a different environment by default, so no name can recreate it."""
     env, out = ConstantReward(3), tmp_path / "run"
     [done] = train(env, out=out, preset="smoke", steps=STEPS, num_evaluations=1)
     record = read_json(out / "config.json")

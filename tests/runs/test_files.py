@@ -1,4 +1,4 @@
-"""Files that are whole or not there, through names that nobody can guess."""
+"""Atomic writing of files, with unguessable temporary names."""
 
 import json
 import math
@@ -46,7 +46,7 @@ def test_what_a_killed_write_left_is_known_and_removed(tmp_path, monkeypatch):
     path = tmp_path / "file.txt"
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", lambda *_: None)
-        patch.setattr("pathlib.Path.unlink", lambda *_, **__: None)  # killed: nobody cleans up
+        patch.setattr("pathlib.Path.unlink", lambda *_, **__: None)  # killed, so nobody cleans up
         write_whole(path, "half")
     [left] = os.listdir(tmp_path)
     assert files.is_leftover(left)
@@ -58,9 +58,7 @@ def test_what_a_killed_write_left_is_known_and_removed(tmp_path, monkeypatch):
 
 
 def test_a_planted_link_leads_nowhere(tmp_path, monkeypatch):
-    """Names of temporary files cannot be guessed; and if they could, links would not be
-    followed.
-    """
+    """Even if names of temporary files could be guessed, links would not be followed."""
     outside, run = tmp_path / "outside.txt", tmp_path / "run"
     outside.write_text("mine")
     run.mkdir()

@@ -1,4 +1,4 @@
-"""Runs on disk: complete, killed at any moment and resumed to the same bits, never overwritten."""
+"""Runs on disk: complete, resumed bit for bit after a kill at any moment, never overwritten."""
 
 import dataclasses
 import json
@@ -41,7 +41,7 @@ def copied(whole, tmp_path):
 
 @pytest.fixture
 def often(monkeypatch):
-    """A checkpoint at every evaluation."""
+    """Save a checkpoint at every evaluation."""
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
 
 
@@ -138,7 +138,7 @@ def test_evaluations_are_evenly_spaced_and_summed_up(whole):
 
 
 def test_every_episode_of_the_absolute_metric_is_kept(whole):
-    """Bit by bit: what the summary says of them follows exactly."""
+    """The summary follows from them, bit for bit."""
     table = read_table(whole / "absolute_metric.csv")
     absolute = read_json(whole / "summary.json")["absolute_metric"]
     assert table["episode"].tolist() == list(range(320))
@@ -211,7 +211,7 @@ def test_killed_then_moved_and_resumed_it_is_the_same_run(whole, tmp_path, momen
         assert one.pop(measured) > 0
         assert other.pop(measured) > 0
     assert one == other
-    assert {p.name for p in moved.rglob(".*")} == set()  # nothing unfinished is left
+    assert {p.name for p in moved.rglob(".*")} == set()  # no temporary files are left
     assert curves_on_tensorboard(moved) == curves_on_tensorboard(whole)
 
 
@@ -278,7 +278,7 @@ def test_seeds_killed_one_checkpoint_apart(whole_seeds, tmp_path):
     "moment", ["instead-of:seed-1/config.json", "instead-of:seed-1/checkpoint/0"]
 )
 def test_seeds_killed_before_they_had_a_common_checkpoint_start_over(whole_seeds, tmp_path, moment):
-    """Neither seed is left behind, nor is it refused: starting over is exact."""
+    """Both seeds start over, which gives the same results."""
     directory = tmp_path / "seeds"
     killed(moment, directory, num_seeds=2)
     assert len(run_directories(directory)) == (1 if "config" in moment else 2)
@@ -295,7 +295,7 @@ def test_seeds_are_resumed_by_themselves_too(whole_seeds, tmp_path):
 
 
 def test_every_file_of_a_run_comes_to_the_state_of_its_checkpoint(copied, whole):
-    """As after a kill between the last checkpoint and the tables, or where somebody tidied up."""
+    """As after a kill between the last checkpoint and the tables, or if files were deleted."""
     (copied / "training.csv").unlink()
     lines = (copied / "evaluations.csv").read_text().splitlines(keepends=True)
     (copied / "evaluations.csv").write_text("".join(lines[:-1]) + lines[-1][:9])
@@ -330,7 +330,7 @@ def test_a_run_whose_checkpoints_were_removed_is_not_trained_over(copied):
 
 
 def test_a_checkpoint_does_not_grow_with_the_run(whole):
-    """It holds the state, whose shapes are fixed, and how long the tables were."""
+    """It contains the state, whose shapes are fixed, and the length of the tables."""
     first, last = (checkpoint.load(whole / "checkpoint", update) for update in (0, 12))
     shapes = [{name: x.shape for name, x in found.arrays.items()} for found in (first, last)]
     assert shapes[0] == shapes[1]
@@ -456,7 +456,7 @@ def test_fewer_steps_are_refused(copied):
 
 
 def test_a_run_with_annealed_rates_keeps_its_budget(tmp_path):
-    """Its updates so far had the rates of the smaller budget: no configuration describes both."""
+    """Its learning rates so far followed the smaller budget, so no configuration describes both."""
     config = configure(TASK, "smoke", anneal_learning_rates=True)
     run = Run(tmp_path, config)
     assert loop.extend(run, config.steps).config == config
@@ -520,7 +520,7 @@ def test_a_checkpoint_of_another_run_is_refused(copied, change, message):
 
 
 def test_a_checkpoint_of_another_environment_is_refused(copied, monkeypatch):
-    """The name is the same, the sizes are not: what a new version of a library may do."""
+    """The name is the same, but not the sizes, as with a new version of a library."""
     monkeypatch.setitem(TASKS, TASK, TASKS["mpe-spread-5ag"])
     before = contents(copied)
     with pytest.raises(
@@ -596,7 +596,7 @@ def test_all_seeds_must_be_seeds(tmp_path):
 
 @dataclasses.dataclass(frozen=True)
 class BrokenSoon(Broken):
-    """Broken, with episodes that an evaluation comes to the end of."""
+    """Broken, with episodes short enough for evaluations."""
 
     @property
     def spec(self):
@@ -611,7 +611,7 @@ BROKEN = (
 
 @pytest.mark.usefixtures("often")
 def test_a_loss_that_is_not_finite_stops_the_run_at_its_last_good_checkpoint(tmp_path, monkeypatch):
-    """Steps 41 and later give NaN; with 16 steps a rollout they come in the third update."""
+    """Steps from 41 on give NaN; with 16 steps per rollout, that is in the third update."""
     monkeypatch.setitem(TASKS, "broken", Task("broken", partial(BrokenSoon, 40)))
     directory = tmp_path / "run"
     with pytest.raises(NonFiniteLoss, match=BROKEN):
@@ -684,7 +684,7 @@ def test_a_policy_remembers(whole, key):
 
 def test_best_and_last_are_different_parameters_where_the_last_is_not_the_best(whole):
     table = read_table(whole / "evaluations.csv")
-    assert table["mean_return"].argmax() < 12 // 2  # so this run can tell them apart
+    assert table["mean_return"].argmax() < 12 // 2  # so this run can distinguish them
     found = checkpoint.load(whole / "checkpoint").arrays
     best, last = load_policy(whole).params, load_policy(whole, "last").params
     names = checkpoint.flatten(best).keys()
@@ -726,7 +726,7 @@ def test_evaluate_plays_as_many_episodes_as_asked(whole, num_episodes):
     assert {name: x.shape for name, x in episodes.metrics.items()} == dict.fromkeys(
         ("covered", "collisions"), (num_episodes,)
     )
-    assert np.unique(episodes.returns).size == num_episodes  # each episode is another one
+    assert np.unique(episodes.returns).size == num_episodes  # all episodes differ
 
 
 def test_evaluate_repeats_the_absolute_metric_and_depends_on_its_seed(whole):

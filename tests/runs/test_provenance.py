@@ -1,4 +1,4 @@
-"""What a record says of where it comes from."""
+"""Provenance in the records of runs."""
 
 import json
 import shlex

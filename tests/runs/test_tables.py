@@ -1,4 +1,4 @@
-"""Tables: the same bits when read again; appended, cut and restored."""
+"""Tables: read back bit for bit; appended, truncated and restored."""
 
 import math
 
@@ -72,7 +72,7 @@ def paths(tmp_path):
 
 
 def append(paths, rows):
-    """Rows appended to what is there: the extents after each of them."""
+    """Append rows; return the extent after each of them."""
     table = Table(*paths)
     try:
         extents = [table.sync()]
@@ -93,7 +93,7 @@ def test_appended_rows_are_those_of_a_table_written_whole(paths, tmp_path):
 
 
 def test_a_row_costs_the_same_however_many_there_are(paths, monkeypatch):
-    """One write to each of the two files, of the row alone."""
+    """One write per file, of just the row."""
     table = Table(*paths)
     written = []
     write = tables._write_all

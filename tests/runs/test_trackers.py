@@ -1,4 +1,4 @@
-"""Trackers: TensorBoard, Weights & Biases and one's own; none of them can stop a run."""
+"""Trackers: TensorBoard, Weights & Biases and custom ones; none of them can stop a run."""
 
 import json
 import math
@@ -42,7 +42,7 @@ def test_tensorboard_gets_every_number_at_its_step(tmp_path):
 
 
 def test_after_a_resume_tensorboard_hides_what_came_after_the_checkpoint(tmp_path):
-    """And the history is not written again: the second file has one row, not three."""
+    """The history is not rewritten: the second file has one row, not three."""
     first, second = TensorBoard(), TensorBoard()
     first.begin(info(tmp_path))
     for update in (1, 2, 3, 4):
@@ -68,12 +68,12 @@ def test_tensorboard_after_a_run_that_had_no_checkpoint_yet(tmp_path):
 
 
 def test_events_up_to_an_evaluation_survive_a_kill(tmp_path):
-    """A checkpoint may follow the evaluation, and a resumed run does not draw its past."""
+    """A checkpoint may follow the evaluation, and a resumed run does not log its past again."""
     tracker = TensorBoard()
     tracker.begin(info(tmp_path))
     tracker.log("training", row(1, policy_loss=0.5))
     tracker.log("evaluation", row(1, mean_return=2.0))
-    assert len(read_events(tmp_path)) == 2  # although nobody has closed it
+    assert len(read_events(tmp_path)) == 2  # although it has not been closed
     tracker.end(None)
 
 
@@ -81,7 +81,7 @@ def test_events_up_to_an_evaluation_survive_a_kill(tmp_path):
 
 
 class Noting:
-    """Remembers what it was told."""
+    """Records its calls."""
 
     def __init__(self):
         self.calls = []
@@ -159,7 +159,7 @@ def test_trackers_are_found_by_name():
     assert list(found) == ["tensorboard", here]
     assert isinstance(found[here](), sys.modules[__name__].Noting)
     file = load_trackers(["examples/custom_tracker.py:JsonLines"])
-    assert list(file) == [f"{ROOT}/examples/custom_tracker.py:JsonLines"]  # from anywhere
+    assert list(file) == [f"{ROOT}/examples/custom_tracker.py:JsonLines"]  # from any directory
 
 
 @pytest.mark.parametrize(

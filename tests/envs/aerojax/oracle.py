@@ -1,6 +1,4 @@
-"""The flight model written a second time, in NumPy and float64: forces from the design's formulas,
-RK4 in time.
-"""
+"""An independent flight model in NumPy and float64, integrated with RK4."""
 
 import numpy as np
 
@@ -30,7 +28,7 @@ def drag_coefficient(a, mach):
 
 
 def forces(h, V, a, throttle):
-    """Lift, drag, thrust (N)."""
+    """Return lift, drag and thrust (N)."""
     q = density(h) * V**2 / 2
     mach = V / (340.3 - 0.0041 * h)
     thrust = throttle * THRUST * (density(h) / 1.225) ** 0.75
@@ -52,7 +50,7 @@ def derivative(state, aileron, elevator, throttle):
 
 
 def rk4(state, aileron, elevator, throttle, time, dt):
-    """The state (p, v, lh, a) after ``time`` under controls that are functions of time."""
+    """Integrate the state (p, v, lh, a) for ``time`` with controls that are functions of time."""
 
     def moved(state, slope, dt):
         return tuple(x + dt * k for x, k in zip(state, slope, strict=True))
@@ -72,7 +70,7 @@ def rk4(state, aileron, elevator, throttle, time, dt):
 
 
 def root(function, low, high):
-    """Where an increasing function is zero, by bisection."""
+    """Find the zero of an increasing function by bisection."""
     for _ in range(80):
         middle = (low + high) / 2
         low, high = (middle, high) if function(middle) < 0 else (low, middle)
@@ -80,7 +78,7 @@ def root(function, low, high):
 
 
 def alpha_for_load(h, V, n, throttle):
-    """The angle of attack at which L + T sin a = n m g, below the stall."""
+    """Return the angle of attack at which L + T sin a = n m g, below the stall."""
 
     def excess(a):
         L, _, T = forces(h, V, a, throttle)
@@ -90,7 +88,7 @@ def alpha_for_load(h, V, n, throttle):
 
 
 def sustained(h, V):
-    """Load factor (and angle of attack) of the level turn that full thrust just holds."""
+    """Return load factor and angle of attack of the level turn that full thrust sustains."""
 
     def excess(a):
         _, D, T = forces(h, V, a, 1.0)
@@ -102,7 +100,7 @@ def sustained(h, V):
 
 
 def turn_rate(n, V):
-    """Of a level turn, rad/s."""
+    """Return the rate of a level turn in rad/s."""
     return G * np.sqrt(np.maximum(n**2 - 1, 0)) / V
 
 
@@ -112,12 +110,12 @@ MOST_LIFT_ALPHA = _ANGLES[lift_coefficient(_ANGLES).argmax()]
 
 
 def stall_speed(h, load=1.0):
-    """Without thrust."""
+    """Return the stall speed without thrust."""
     return np.sqrt(2 * load * MASS * G / (density(h) * AREA * MOST_LIFT))
 
 
 def best_sustained(h):
-    """Speed, load factor and rate of the fastest level turn that can be held."""
+    """Return speed, load factor and rate of the fastest sustained level turn."""
     speeds = np.linspace(100, 400, 601)
     loads = np.array([sustained(h, V)[0] for V in speeds])
     rates = turn_rate(np.minimum(loads, 9), speeds)
@@ -126,7 +124,7 @@ def best_sustained(h):
 
 
 def top_speed(h):
-    """Level, full thrust."""
+    """Return the speed of level flight at full thrust."""
 
     def deficit(V):
         a = alpha_for_load(h, V, 1.0, 1.0)

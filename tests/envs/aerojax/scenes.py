@@ -1,4 +1,4 @@
-"""States made by hand, and the compiled functions that the tests share."""
+"""Hand-made states, and compiled functions shared by the tests."""
 
 from functools import lru_cache
 
@@ -12,7 +12,7 @@ from ratiosym.envs.aerojax.env import dogfight
 from ratiosym.envs.aerojax.state import AeroState
 
 ENV = dogfight(2)
-FAR = 7500.0  # m from the axis, in nobody's sight
+FAR = 7500.0  # m from the axis, visible to nobody
 
 
 @lru_cache(maxsize=1)
@@ -27,7 +27,7 @@ def reset_2v2():
 
 @lru_cache(maxsize=1)
 def observe_2v2():
-    """What is observed of a state, with a key for the detections."""
+    """Observe a state, with a key for the detections."""
 
     def observe(state, key):
         draws = jax.random.uniform(key, (ENV._num_draws,))
@@ -38,13 +38,14 @@ def observe_2v2():
 
 @lru_cache(maxsize=1)
 def watch_2v2():
-    """What is observed of one state with many keys."""
+    """Observe one state with many keys."""
     return jax.jit(jax.vmap(observe_2v2(), (None, 0)))
 
 
 def scene(places, courses, banks=None, speed=225.0, skill=0.0):
-    """Level and trimmed aircraft, ours first: places [N, 3], courses in degrees from east, banks to
-    the right.
+    """Build a state of trimmed aircraft, ours first.
+
+    ``places`` is [N, 3]; courses are degrees from east; banks are to the right.
     """
     places, courses = np.asarray(places, np.float32), np.radians(np.asarray(courses, np.float32))
     num = len(places)
@@ -70,12 +71,12 @@ def scene(places, courses, banks=None, speed=225.0, skill=0.0):
 
 
 def hands_off(state):
-    """The action that holds the trim of our aircraft."""
+    """Return the action that keeps our aircraft trimmed."""
     n = state.skill.shape[0]
     zero = jnp.zeros(n)
     return jnp.stack([zero, zero, 2 * state.flight.throttle[:n] - 1], -1)
 
 
 def rows_of(observation, agent):
-    """The other aircraft in an agent's observation, [rows, 11]."""
+    """Return the other aircraft in an agent's observation, [rows, 11]."""
     return np.asarray(observation.local[agent, 15:]).reshape(-1, 11)

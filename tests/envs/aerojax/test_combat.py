@@ -1,4 +1,4 @@
-"""Locks, damage, collisions, and who is credited."""
+"""Locks, damage, collisions, and the credit for them."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ CONFIG = ENV.config
 
 
 def play(state, num_steps, action=None):
-    """States and steps of a scene whose pilots hold their course."""
+    """Play a scene whose pilots hold their course; return states and steps."""
     states, steps = [state], []
     for i in range(num_steps):
         held = hands_off(states[0]) if action is None else action
@@ -51,7 +51,7 @@ def test_a_tail_chase_at_400_m_kills_in_1_8_seconds():
 
 
 def test_far_shots_do_less():
-    """At the edge of 1200 m three tenths of the effect are left."""
+    """At the maximum range of 1200 m, 30% of the effect is left."""
     locks = Locks(jnp.array([[0, -1], [-1, -1]], jnp.int32), jnp.array([[5.0, 0.0], [0.0, 0.0]]))
     for distance, effect in ((100.0, 1.0), (500.0, 1.0), (850.0, 0.65), (1200.0, 0.3)):
         loss = damage(CONFIG, locks, jnp.full((2, 2, 2), distance))
@@ -78,11 +78,11 @@ def test_locks_hold_switch_and_drop():
     np.testing.assert_array_equal(locks.target, [[1, -1], [-1, -1]])  # the nearest
     for _ in range(3):
         locks = update_locks(CONFIG, locks, both, distance.at[0, 0, 0].set(50.0))
-    assert locks.target[0, 0] == 1  # kept, though another is nearer now
+    assert locks.target[0, 0] == 1  # kept, although another one is nearer now
     np.testing.assert_allclose(locks.time[0, 0], 0.6, rtol=1e-6)
     locks = update_locks(CONFIG, locks, none.at[0, 0, 0].set(True), distance)
     assert locks.target[0, 0] == 0
-    assert locks.time[0, 0] == 0  # a switch starts anew
+    assert locks.time[0, 0] == 0  # a new target restarts the timer
     locks = update_locks(CONFIG, locks, none, distance)
     assert locks.target[0, 0] == -1
 
@@ -109,15 +109,13 @@ def test_there_is_no_friendly_fire():
 
 @pytest.mark.parametrize(("miss", "expected"), [(15.0, True), (25.0, False)])
 def test_collisions_are_swept(miss, expected):
-    """Two at 500 m/s head-on are 100 m apart before and after a fifth of a second: what counts is
-    between.
-    """
+    """Two aircraft meeting at 500 m/s are 100 m apart before and after a decision, but collide."""
     before = jnp.array([[-50.0, 0, 0], [50.0, miss, 0], [0.0, 5000, 0]])
     after = jnp.array([[50.0, 0, 0], [-50.0, miss, 0], [0.0, 5000, 0]])
     found = collides(CONFIG, Vec.of(before), Vec.of(after), jnp.ones(3, bool))
     np.testing.assert_array_equal(found, [expected, expected, False])
     found = collides(CONFIG, Vec.of(before), Vec.of(after), jnp.array([True, False, True]))
-    assert not found.any()  # wrecks are no obstacle
+    assert not found.any()  # wrecks are not obstacles
 
 
 def test_colliding_kills_both_and_is_no_kill():

@@ -49,7 +49,7 @@ def program(frame):
 
 
 def simulate(flight, aileron=0.0, elevator=0.0, throttle=None, dt=0.1, frame=FIGHTER):
-    """The flights of 64 aircraft after each of 600 substeps, [600, 64, ...], as NumPy."""
+    """Simulate 64 aircraft for 600 substeps; return the flights, [600, 64, ...], as NumPy."""
     throttle = flight.throttle if throttle is None else throttle
     with jax.enable_x64(True):
         controls = [
@@ -63,7 +63,9 @@ def simulate(flight, aileron=0.0, elevator=0.0, throttle=None, dt=0.1, frame=FIG
 
 
 def start(V, h=5000.0, alpha=0.0, throttle=0.0, gamma=0.0, bank=0.0):
-    """Flying north, at an angle to the horizon, banked right; numbers or arrays of 64."""
+    """Return a flight to the north, climbing and banked right; arguments are numbers or arrays of
+    64.
+    """
     V, h, alpha, throttle, gamma, bank = (
         np.broadcast_to(np.asarray(x, float), NUM) for x in (V, h, alpha, throttle, gamma, bank)
     )
@@ -92,7 +94,7 @@ def wild_controls(seed=0):
 def test_without_thrust_and_drag_energy_is_kept_to_rounding():
     flights = simulate(start(225.0), *wild_controls(), frame=NO_FORCES)
     e = energy(flights)
-    assert np.abs(np.ptp(flights.alpha, axis=0)).min() > 0.1  # they did manoeuvre
+    assert np.abs(np.ptp(flights.alpha, axis=0)).min() > 0.1  # the aircraft did manoeuvre
     np.testing.assert_allclose(e, energy(start(225.0))[None].repeat(LONG, 0), rtol=1e-12)
 
 
@@ -111,7 +113,7 @@ def test_energy_changes_at_the_rate_of_the_excess_power():
     gained = (energy(flights)[299] - energy(flights)[0]) / (299 * 0.1)
     Ps = power(flights)[:300]
     mean = 0.5 * (Ps[1:] + Ps[:-1]).mean(axis=0)
-    assert np.abs(mean).max() > 50  # W/kg: it did gain and lose
+    assert np.abs(mean).max() > 50  # W/kg: energy was gained and lost
     assert (np.abs(gained - mean) < 0.01 * np.abs(Ps).mean(axis=0)).all()
 
 
@@ -129,7 +131,9 @@ def test_trim_holds_for_thirty_seconds_hands_off():
 
 
 def test_level_turns_have_the_rate_of_their_load_factor():
-    """Within 0.2% of g sqrt(n² - 1) / V, held by balanced thrust, at 1.1 to the sustained load."""
+    """Within 0.2% of g sqrt(n² - 1) / V with balanced thrust, for loads from 1.1 to the sustained
+    one.
+    """
     V = np.linspace(150, 280, NUM)
     most = np.array([oracle.sustained(5000.0, v)[0] for v in V])
     n = 1.1 + (0.98 * most - 1.1) * np.tile([0.2, 0.5, 0.8, 1.0], NUM // 4)
@@ -157,13 +161,13 @@ def test_corner_speed_and_sustained_turn(height, corner, corner_rate, V, rate):
     found = oracle.best_sustained(height)
     assert abs(found[0] - V) < 3
     assert abs(found[2] / RAD - rate) < 0.15
-    # The same turn flown at full throttle: it holds speed and height and has that rate.
+    # The same turn at full throttle holds speed and height at that rate.
     n, alpha = oracle.sustained(height, found[0])
     flights = simulate(start(found[0], height, alpha, 1.0, bank=np.arccos(1 / n)))
     course = np.unwrap(np.arctan2(flights.velocity[..., 0], flights.velocity[..., 1]), axis=0)
     np.testing.assert_allclose((course[100] - course[0]) / 10.0, found[2], rtol=5e-3)
     np.testing.assert_allclose(speed(flights)[100], found[0], rtol=5e-3)
-    # The corner: the slowest speed at which the limiter's 9 g are there.
+    # Corner speed: the lowest speed at which the limiter's 9 g are reached.
     speeds = np.linspace(150, 330, 1801)
     pressure = oracle.density(height) * speeds**2 / 2
     _, high = alpha_limits(
@@ -197,7 +201,7 @@ def test_a_hard_pull_stops_at_nine_g_and_a_push_at_minus_three():
 
 
 def test_best_glide():
-    """L/D 9.45 at CL 0.38, and a glider at that angle of attack goes that far for its height."""
+    """L/D is 9.45 at CL 0.38, and a glide at that angle of attack has that ratio."""
     a = np.linspace(0.02, 0.3, 2000)
     ratio = oracle.lift_coefficient(a) / oracle.drag_coefficient(a, 0.3)
     best = ratio.argmax()
@@ -213,15 +217,13 @@ def test_best_glide():
     )
     flights = simulate(start(V, 5000.0, a[best], 0.0, gamma=-slope))
     way = flights.position[-1, 0, 1] - flights.position[0, 0, 1]
-    # The air thickens on the way down and the glider slows: what is spent is height and speed.
+    # The glider slows down in denser air, so both height and speed are lost.
     spent = (energy(flights)[0, 0] - energy(flights)[-1, 0]) / GRAVITY
     np.testing.assert_allclose(way / spent, ratio[best], rtol=0.01)
 
 
 def test_stall():
-    """At 84 m/s (5 km, no thrust) the wing just carries the weight; slower, full elevator cannot
-    hold it.
-    """
+    """At 84 m/s (5 km, no thrust) the wing just carries the weight; below, it cannot."""
     V = oracle.stall_speed(5000.0)
     assert abs(V - 84) < 0.5
     speeds = np.where(np.arange(NUM) < 32, 0.97 * V, 1.05 * V)
@@ -254,9 +256,7 @@ def test_induced_drag_grows_with_the_square_of_lift():
 
 
 def test_loops_and_a_zoom_through_rest_stay_finite():
-    """Straight up until they stop and fall; half of them pull all the way, from upright loops to
-    tumbling.
-    """
+    """Fly straight up until they stop and fall; half of them pull all the time."""
     gamma = np.where(np.arange(NUM) < 32, 90 * RAD, np.linspace(0, 89, NUM) * RAD)
     V = np.tile([40.0, 80.0, 200.0, 300.0], NUM // 4)
     pull = np.where(np.arange(NUM) % 8 < 4, 0.0, 1.0)
@@ -272,13 +272,13 @@ def test_loops_and_a_zoom_through_rest_stay_finite():
 def test_a_loop_comes_back_around():
     flights = simulate(start(300.0, 3000.0, throttle=1.0), 0.0, 0.2, 1.0)
     climb = flights.velocity[:, 0, 2] / speed(flights)[:, 0]
-    assert climb.max() > 0.99  # through the vertical up and down, wings level all the way
+    assert climb.max() > 0.99  # through the vertical up and down, always wings level
     assert climb.min() < -0.99
     assert np.abs(flights.velocity[..., 0]).max() < 1e-6
 
 
 def smooth_controls():
-    """Gentle enough that no limiter acts, so that the flow is smooth."""
+    """Controls so gentle that no limiter acts."""
     phase = np.linspace(0, 2 * np.pi, NUM)
     return (
         lambda t: 0.5 * np.sin(0.8 * t + phase),
@@ -301,7 +301,7 @@ def test_the_integrator_converges_to_runge_kutta_in_second_order():
         flights = simulate(first, *inputs, dt=dt)
         last = round(time / dt) - 1
         errors.append(np.linalg.norm(flights.position[last] - p, axis=-1).mean())
-    assert errors[1] < 1.0  # metres after 5 s and more than a kilometre, at the step that is used
+    assert errors[1] < 1.0  # metres after 5 s and more than a kilometre, at the default step
     assert (np.array(errors[:-1]) / np.array(errors[1:]) > 3.0).all(), errors  # 4 for second order
     np.testing.assert_allclose(flights.lift[last], lh, atol=1e-3)
     np.testing.assert_allclose(flights.alpha[last], a, atol=1e-4)
@@ -329,7 +329,7 @@ def test_mirrored_controls_mirror_the_flight():
 
 
 def test_signs_of_roll_pitch_and_path():
-    """A right aileron puts the right wing down; a pull puts the nose above the path."""
+    """Right aileron lowers the right wing; pulling raises the nose above the path."""
     flights = simulate(start(225.0, alpha=5 * RAD), 0.3, 0.0)
     early = jax.tree.map(lambda leaf: jnp.asarray(leaf[5, :1], jnp.float32), flights)
     roll, pitch, gamma = (float(x[0]) for x in angles(early))
@@ -342,7 +342,7 @@ def test_signs_of_roll_pitch_and_path():
 
 
 def test_extreme_states_stay_finite_in_float32():
-    """A decision from any speed, height, attitude and angle of attack, with full controls."""
+    """Take a decision from any speed, height, attitude and angle of attack, with full controls."""
     rng = np.random.default_rng(4)
     num = 4096
     direction = rng.normal(size=(num, 3))
@@ -384,4 +384,4 @@ def test_types_differ_and_mix():
         one = trim(CONFIG, single, h[:1], V[:1])
         np.testing.assert_allclose([alpha[i], throttle[i]], [one[0][0], one[1][0]], rtol=1e-5)
     assert len({round(float(a), 4) for a in alpha}) == 3
-    assert fleet([FIGHTER] * 4).mass == 9300.0  # a number where all are alike
+    assert fleet([FIGHTER] * 4).mass == 9300.0  # a plain number if all are equal

@@ -1,6 +1,4 @@
-"""The environment as a whole: symmetry, rewards against the event log, determinism, robustness,
-starts.
-"""
+"""The whole environment: symmetry, rewards against events, determinism, robustness, starts."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -90,7 +88,7 @@ def test_a_million_random_and_bang_bang_aircraft_steps_stay_finite_and_pay_what_
 
 
 def half_turned_swap(state):
-    """The teams trade places by half a turn about the arena's axis."""
+    """Swap the teams by half a turn about the airspace's axis."""
 
     def swap(leaf):
         return jnp.concatenate([leaf[:, 2:], leaf[:, :2]], axis=1)
@@ -107,7 +105,7 @@ def half_turned_swap(state):
 
 
 def test_swapping_the_teams_swaps_the_fates():
-    """L4 has no noise: the swapped episode is the same one from the other side."""
+    """L4 has no noise, so the swapped episode is the same from the other side."""
     states, _ = starts()
     states = states._replace(skill=jnp.ones((NUM, 2)))
     nothing = jnp.zeros((LENGTH, NUM, 2, 3))
@@ -116,7 +114,7 @@ def test_swapping_the_teams_swaps_the_fates():
     fates, swapped = np.asarray(fates), np.asarray(swapped)[..., [2, 3, 0, 1]]
     places = np.asarray(places)
     moved = np.asarray(moved)[:, :, [2, 3, 0, 1]] * np.array([-1, -1, 1])
-    # Rounding grows: a minute of combat is chaotic. Half a minute agrees nearly always, the first
+    # Combat is chaotic, so rounding errors grow. Half a minute nearly always agrees, the first
     # seconds always.
     np.testing.assert_allclose(places[50], moved[50], atol=1.0)
     assert (fates[150] == swapped[150]).all(axis=-1).mean() > 0.95
@@ -139,7 +137,7 @@ def test_an_episode_is_a_function_of_its_key(key):
 
 
 def test_a_batch_is_a_loop(key):
-    """256 environments side by side take the step that each takes alone."""
+    """256 environments in a batch take the same step as each one alone."""
     states, _ = starts()
     action = jax.random.uniform(key, (LENGTH, NUM, 2, 3), minval=-1.0)
     keys = keys_for(3)
@@ -156,9 +154,7 @@ def test_a_batch_is_a_loop(key):
 
 
 def test_starts_are_the_stated_mixture():
-    """Half head-on 6 km apart, a quarter with either team behind; heights, speeds and courses as
-    stated.
-    """
+    """Half the starts are head-on and 6 km apart, a quarter each with one team behind."""
     states, _ = starts()
     places, velocities = np.asarray(states.flight.position), np.asarray(states.flight.velocity)
     ours, theirs = places[:, :2].mean(1), places[:, 2:].mean(1)
@@ -172,7 +168,7 @@ def test_starts_are_the_stated_mixture():
     assert ((gap[~is_neutral] > 600) & (gap[~is_neutral] < 2200)).all()
     ahead = ((theirs - ours) * course[:, 0]).sum(-1) > 0
     assert abs(ahead[~is_neutral].mean() - 0.5) < 0.15
-    assert (ahead[is_neutral]).all()  # head-on they face each other
+    assert (ahead[is_neutral]).all()  # head-on, they face each other
     assert ((places[..., 2] >= 4000) & (places[..., 2] <= 6000)).all()
     speed = np.linalg.norm(velocities, axis=-1)
     assert ((speed >= 199.9) & (speed <= 250.1)).all()
@@ -218,9 +214,7 @@ def test_mixed_types_and_presets_keep_the_contract(key):
 
 
 def test_memory_grows_with_the_number_of_environments_and_no_faster():
-    """What the compiled step needs for 256 environments is at most four times that for 64, and a
-    little.
-    """
+    """256 environments need at most slightly more than four times the memory of 64."""
 
     def num_bytes(num_envs):
         def step(keys, state, action):

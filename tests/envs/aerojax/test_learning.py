@@ -19,7 +19,7 @@ NUM_STEPS = 400_000
 
 @pytest.mark.slow
 def test_a_short_training_against_l1_returns_more_than_random():
-    """By five standard errors of the difference."""
+    """The difference is at least five standard errors."""
     env = dogfight(2).against("L1")
     config = configure(
         "aerojax-2v2",

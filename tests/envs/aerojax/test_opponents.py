@@ -1,4 +1,4 @@
-"""The heuristic pilots: even among equals, a ladder of strength, and no danger to themselves."""
+"""The heuristic pilots: symmetric among equals, ordered by strength, and safe to themselves."""
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +16,7 @@ NUM = 256
 
 @pytest.fixture(scope="module")
 def results():
-    """Everyone against L4 in 2v2, and one match against random opponents of the task's own
-    skills.
-    """
+    """Play everyone against L4 in 2v2, and random actions against the task's opponents."""
     return dict(zip(ENTRANTS, matches(ENV, [(name, "L4") for name in ENTRANTS], NUM), strict=True))
 
 
@@ -27,7 +25,7 @@ def test_stronger_levels_win_more(results):
     assert wins[0] < 0.05  # random
     assert results["random"]["lost"].mean() > 0.95
     steps = np.diff([results[name]["won"].mean() for name in ("L1", "L2", "L3", "L4")])
-    assert (steps > -0.05).all()  # 256 episodes: the slow test asks for more
+    assert (steps > -0.05).all()  # 256 episodes; the slow test plays more
     assert results["L4"]["won"].mean() > results["L1"]["won"].mean() + 0.2
 
 
@@ -41,11 +39,11 @@ def test_pilots_seldom_kill_themselves(results):
     for name in LEVELS:
         assert self_inflicted(results[name], 2) < 0.02, (
             name
-        )  # the slow test asks for 0.5% of many more
+        )  # the slow test requires 0.5% with many more
 
 
 def test_random_play_scores_with_the_tasks_starts():
-    """At least 1% of the opponents shot down: sparse rewards, but not none."""
+    """At least 1% of the opponents are shot down: rewards are sparse, but not absent."""
     num = NUM * len(ENTRANTS)
     skill = np.random.default_rng(0).uniform(*ENV.config.skill, num)
     keys = jax.random.split(jax.random.key(5), num)
@@ -54,7 +52,7 @@ def test_random_play_scores_with_the_tasks_starts():
 
 
 def test_a_straight_pilot_flies_straight_until_the_wall(key):
-    """It holds course and height, turns before the wall, and goes on."""
+    """It holds course and height, turns before the wall, and continues."""
     state = scene(
         [[0, 0, 5000], [0, 2000, 5000], [0, -2000, 5500], [0, -4000, 5500]], [180, 180, 0, 0]
     )
@@ -75,7 +73,7 @@ def act_of(act, key, state):
 
 
 def test_a_script_aims_at_the_foe(key):
-    """L4 from behind and to the side of a straight flyer: it turns in and shoots it down."""
+    """L4 behind and beside a pilot that flies straight turns in and shoots it down."""
     state = scene(
         [[0, 0, 5000], [0, 600, 5000], [1500, 900, 5200], [1500, -900, 4800]], [0, 0, 0, 0]
     )
@@ -97,9 +95,7 @@ def test_wilsons_interval():
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_the_ladder_of_every_task(size):
-    """2,000 episodes: the mirror even within three standard errors, the ladder monotone, losses
-    below 0.5%.
-    """
+    """Mirror matches are even, the ladder is monotone, and self-inflicted losses below 0.5%."""
     env, num = dogfight(size), 2000
     results = dict(
         zip(ENTRANTS, matches(env, [(name, "L4") for name in ENTRANTS], num), strict=True)
@@ -111,5 +107,5 @@ def test_the_ladder_of_every_task(size):
     for name in LEVELS:
         assert self_inflicted(results[name], size) < 0.005, name
     assert results["random"]["lost"].mean() > 0.95
-    # The same programs, and a table that says the same.
+    # The table uses the same programs and has the same numbers.
     assert f"{results['L1']['lost'].mean():.1%}" in table(env, num)

@@ -62,7 +62,7 @@ def test_sixteen_aircraft_fit():
 
 
 def parse(text):
-    """An independent reading of the format: frames of {id: properties}, removals, events."""
+    """Parse the format independently: frames of {id: properties}, removals, events."""
     lines = text.splitlines()
     assert lines[0] == "FileType=text/acmi/tacview"
     assert lines[1] == "FileVersion=2.2"
@@ -107,7 +107,7 @@ def test_tacview_reads_back_what_was_flown():
     )
     np.testing.assert_allclose([x, y, height], [45.0, 1500.0, 6000.0], atol=0.01)
     np.testing.assert_allclose([longitude * 111_320, latitude * 111_320], [x, y], atol=0.05)
-    assert abs(roll - 40) < 1.0  # a little less than the bank about the path
+    assert abs(roll - 40) < 1.0  # slightly less than the bank about the path
     alpha = np.degrees(float(first.flight.alpha[1]))
     assert 0 < pitch <= alpha
     assert abs(heading - 45) < alpha  # north-east, from north

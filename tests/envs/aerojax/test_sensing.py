@@ -1,4 +1,4 @@
-"""Cones, detection, sharing, and what reaches an observation."""
+"""Cones, detection, sharing, and observations."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ CONFIG = ENV.config
 
 @pytest.mark.parametrize("cone", [CONFIG.view, CONFIG.weapon], ids=["view", "weapon"])
 def test_cones_are_what_angles_say_on_100_000_attitudes(cone):
-    """Against the angle off the nose and the clock angle around it, by arctangents in float64."""
+    """Compared to the angles off and around the nose, by arctangents in float64."""
     rng = np.random.default_rng(0)
     num = 100_000
     vh = rng.normal(size=(num, 3))
@@ -27,7 +27,7 @@ def test_cones_are_what_angles_say_on_100_000_attitudes(cone):
     nose = np.cos(alpha)[:, None] * vh + np.sin(alpha)[:, None] * lift
     up = np.cos(alpha)[:, None] * lift - np.sin(alpha)[:, None] * vh
     right = np.cross(vh, lift)
-    away = nose + 1.2 * rng.normal(size=(num, 3))  # ahead more often than not
+    away = nose + 1.2 * rng.normal(size=(num, 3))  # mostly ahead
     away *= (rng.uniform(0, 1.3, num) * cone.depth / np.linalg.norm(away, axis=-1))[:, None]
 
     f, r, u = ((away * axis).sum(-1) for axis in (nose, right, up))
@@ -51,9 +51,7 @@ def test_cones_are_what_angles_say_on_100_000_attitudes(cone):
 
 
 def sees(state, watcher, target, num_keys=64):
-    """How often a watcher of our team knows of another aircraft, told by the distance in its
-    rows.
-    """
+    """Return how often a watcher knows about another aircraft, identified by its distance."""
     keys = jax.random.split(jax.random.key(0), num_keys)
     local = np.asarray(watch_2v2()(state, keys).local)[:, watcher, 15:].reshape(num_keys, -1, 11)
     places = np.asarray(state.flight.position)
@@ -63,7 +61,7 @@ def sees(state, watcher, target, num_keys=64):
 
 
 def at_angle(degrees, distance):
-    """A place to the right of someone who flies east through the origin at 5000 m."""
+    """Return a place to the right of an aircraft that flies east through the origin at 5000 m."""
     angle = np.radians(degrees)
     return [distance * np.cos(angle), -distance * np.sin(angle), 5000.0]
 
@@ -82,9 +80,7 @@ def test_a_target_sixty_degrees_right_is_seen_wings_level_only(bank, expected):
     "distance", [500.0, 1150.0, 1300.0, 2000.0, 3000.0, 4000.0, 5000.0, 5900.0]
 )
 def test_detection_is_as_frequent_as_its_probability(distance):
-    """Dead ahead: certain in the weapon's cone, 1 - (d/D)² beyond it. Three standard errors and a
-    half.
-    """
+    """Straight ahead: certain in the weapon cone, 1 - (d/D)² beyond, within 3.5 standard errors."""
     num = 4000
     state = scene(
         [[0, 0, 5000], [-FAR, 0, 5000], [distance, 0, 5000], [0, -FAR, 5000]], [0, 180, 0, 0]
@@ -101,7 +97,7 @@ def test_nothing_is_seen_beyond_the_view():
 
 @pytest.mark.parametrize(("apart", "is_shared"), [(4999.0, True), (5001.0, False)])
 def test_allies_share_within_radio_range(apart, is_shared):
-    """The second ally has the opponent before its weapon; the first looks away from both."""
+    """The second ally has the opponent in its weapon cone; the first looks away from both."""
     state = scene(
         [[0, 0, 5000], [apart, 0, 5000], [apart + 500, 0, 5000], [0, FAR, 5000]],
         [180, 0, 0, 0],
@@ -112,12 +108,12 @@ def test_allies_share_within_radio_range(apart, is_shared):
 
 
 def test_sharing_is_one_hop():
-    """Three in a row: the last one's sight reaches the second, not the first."""
+    """Of three in a row, the last one's detections reach the second, but not the first."""
     between = jnp.array([[0.0, 4000, 8000], [4000, 0, 4000], [8000, 4000, 0]])
     seen = jnp.zeros((3, 6), bool).at[2, 4].set(True)
     known = share_sight(CONFIG, seen, between, jnp.ones(3, bool))
     np.testing.assert_array_equal(known[:, 4], [False, True, True])
-    np.testing.assert_array_equal(known[0, :3], [True, True, False])  # oneself, and who is in range
+    np.testing.assert_array_equal(known[0, :3], [True, True, False])  # itself, and allies in range
 
 
 def test_the_dead_neither_share_nor_appear():
@@ -132,9 +128,7 @@ def test_the_dead_neither_share_nor_appear():
 
 
 def test_what_is_unseen_leaves_no_trace(key):
-    """Move, speed up, hurt and kill what our team cannot see: its observations do not change; the
-    critic's do.
-    """
+    """Changes to unseen aircraft do not affect the team's observations, only the critic's."""
     state = scene([[0, 0, 5000], [0, 800, 5000], [2500, 0, 5000], [-4000, 0, 5000]], [0, 0, 0, 0])
     before = observe_2v2()(state, key)
     assert (rows_of(before, 0)[:, 0] == [1, 1, 0]).all()
@@ -162,13 +156,13 @@ def test_rows_are_sorted_by_distance_and_padded_with_zeros(key):
     state = state._replace(health=jnp.array([1.0, 0.9, 0.8, 0.7]))
     observation = observe_2v2()(state, key)
     rows = rows_of(observation, 0)
-    np.testing.assert_allclose(rows[:, 9], [0.7, 0.8, 0.9], rtol=1e-6)  # health tells who is who
+    np.testing.assert_allclose(rows[:, 9], [0.7, 0.8, 0.9], rtol=1e-6)  # identified by health
     np.testing.assert_array_equal(rows[:, 1], [-1, -1, 1])  # team
     distance = np.linalg.norm(rows[:, 2:5], axis=1) * 6000
     np.testing.assert_allclose(distance, [600, 900, np.hypot(2000, 100)], rtol=1e-4)
     np.testing.assert_allclose(np.linalg.norm(rows[:, 5:8], axis=1), 1, rtol=1e-5)
     np.testing.assert_allclose(rows[:, 8], 225 / 300, rtol=1e-5)
-    # The nearest flies at us: its course, in our body axes, is backwards.
+    # The nearest one flies towards us, so in our body axes it flies backwards.
     alpha = float(state.flight.alpha[0])
     np.testing.assert_allclose(rows[0, 5:8], [-np.cos(alpha), 0, np.sin(alpha)], atol=1e-5)
     hidden = observe_2v2()(state._replace(fate=jnp.array([0, 0, 1, 0], jnp.int32)), key)
@@ -224,7 +218,9 @@ def test_the_critics_state(key):
     np.testing.assert_allclose(rows[:, 1], [1, 1, -1, -1])
     np.testing.assert_allclose(rows[0, 2:8], [1 / 8, 2 / 8, 0.5, 0.75, 0, 0], atol=1e-6)
     assert (rows[3, 2:] == 0).all()
-    np.testing.assert_allclose(rows[:3, 17], [0, 0, 0.5])  # one of two aims at the first opponent
+    np.testing.assert_allclose(
+        rows[:3, 17], [0, 0, 0.5]
+    )  # one of two has locked the first opponent
     np.testing.assert_allclose(np.linalg.norm(rows[:3, 8:11], axis=1), 1, rtol=1e-5)
     np.testing.assert_allclose((rows[:3, 8:11] * rows[:3, 11:14]).sum(1), 0, atol=1e-6)
 

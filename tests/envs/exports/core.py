@@ -1,6 +1,4 @@
-"""What the tests of all exports need: environments to try, and the core's own episodes to compare
-with.
-"""
+"""Helpers for the tests of exports: environments, and the core's own episodes for comparison."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -42,7 +40,7 @@ class Leaving:
         return state, Step(self._observation(state), jnp.ones(3), end, jnp.zeros((), bool), {})
 
     def draw(self, state):
-        """One pixel: the time in red."""
+        """Draw one pixel with the time as red."""
         return np.array([[[state[0], 0, 0]]], np.uint8)
 
     def _observation(self, state):
@@ -52,9 +50,7 @@ class Leaving:
 
 
 def environments(*daily):
-    """Our tasks, those not in ``daily`` as slow, and probes: both ends, masks, numbers, agents that
-    leave.
-    """
+    """Return our tasks (slow, unless in ``daily``) and probes of ends, masks, leaving agents."""
     for name, task in TASKS.items():
         if task.suite.name in ("paxmen", "aerojax"):
             marks = () if name in daily else pytest.mark.slow
@@ -68,21 +64,19 @@ def environments(*daily):
 
 @partial(jax.jit, static_argnums=0)
 def start_of(env, key):
-    """The core's own start: state and observation."""
+    """Return the core's initial state and observation."""
     return env.reset(key)
 
 
 @partial(jax.jit, static_argnums=0)
 def step_of(env, key, state, observation):
-    """The core's own step with a random legal action: the action, the next state, the step."""
+    """Take the core's step with a random legal action; return action, next state and step."""
     action = random_action(env.spec, jax.random.fold_in(key, 7), observation)
     return action, *env.step(key, state, action)
 
 
 def same(one, other):
-    """Equal but for the last bits of floats, in which two compilations of one function may
-    differ.
-    """
+    """Assert equality up to the last bits of floats, which may depend on compilation."""
     assert jax.tree.structure(one) == jax.tree.structure(other)
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         np.testing.assert_allclose(_numbers(a), _numbers(b), rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""What all exports share: missing libraries, quiet imports, the page about them."""
+"""Tests of all exports: missing libraries, quiet imports, the documentation page."""
 
 import importlib
 import re
@@ -22,7 +22,7 @@ def test_a_missing_library_says_what_to_install(library, monkeypatch):
     module = f"ratiosym.envs.exports.{library}"
     importlib.import_module(module)
     monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, library, None)  # as if not installed
     with pytest.raises(MissingLibraryError) as error:
         importlib.import_module(module)
     assert str(error.value) == (

@@ -1,6 +1,4 @@
-"""The export to JaxMARL: the core's numbers in that library's shapes, and its own wrappers around
-it.
-"""
+"""The export to JaxMARL: the core's numbers in its shapes, and its own wrappers."""
 
 import jax
 import jax.numpy as jnp
@@ -141,7 +139,7 @@ def test_the_librarys_log_wrapper_sees_whole_episodes(name, wrappers, key):
         state, jax.random.split(key, 2 * length)
     )
     assert np.flatnonzero(dones).tolist() == [length - 1, 2 * length - 1]
-    # Eating in the hub eats nothing: the idle team's return is known exactly.
+    # There are no dots in the hub, so the idle team's return is known exactly.
     idle = -0.025 * core.num_agents * length
     np.testing.assert_allclose(rewards.sum(), 2 * idle, rtol=1e-5)
     np.testing.assert_allclose(
@@ -154,7 +152,7 @@ def test_the_librarys_log_wrapper_sees_whole_episodes(name, wrappers, key):
 def test_the_librarys_rollout_manager_batches_it(wrappers, key):
     env = wrappers.CTRolloutManager(JaxMarlEnv(Matching()), batch_size=4)
     observation, state = env.batch_reset(key)
-    assert observation["__all__"].shape == (4, 2)  # what both agents see
+    assert observation["__all__"].shape == (4, 2)  # observations of both agents
     assert observation["agent_1"].shape == (4, 1 + 2)  # and its id
     cue = observation["agent_0"][:, 0]
     action = jnp.where(cue < 0, 1, 2)

@@ -1,6 +1,4 @@
-"""The export to Jumanji: the core's numbers in that library's shapes, its own checks and
-wrappers.
-"""
+"""The export to Jumanji: the core's numbers in its shapes, and its own checks and wrappers."""
 
 import importlib
 
@@ -115,7 +113,9 @@ def test_the_librarys_auto_reset_starts_the_next_episode(truncates, key):
     state, first = env.reset(jax.random.split(key, 2))
 
     def body(carry, _):
-        state, _ = carry  # the time step rides along, so its structure and types may not change
+        state, _ = (
+            carry  # the time step is part of the carry, so its structure and types must not change
+        )
         state, timestep = env.step(state, jnp.zeros((2, 2), jnp.int32))
         return (state, timestep), timestep
 
@@ -126,7 +126,7 @@ def test_the_librarys_auto_reset_starts_the_next_episode(truncates, key):
     assert timesteps.discount[:, 0, 0].tolist() == [1.0, 1.0, float(truncates)] * 2
     assert timesteps.reward[:, 0, 1].tolist() == [1.0, 2.0, 3.0] * 2
     episodes = timesteps.observation.agents_view[:, 0, 0, 1]
-    assert episodes[1] != episodes[2]  # the key of the next episode is another
+    assert episodes[1] != episodes[2]  # the next episode has a different key
 
 
 def test_pictures(key, tmp_path):

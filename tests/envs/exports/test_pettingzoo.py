@@ -1,4 +1,4 @@
-"""The export to PettingZoo: the core's numbers as NumPy, and that library's own checks."""
+"""The export to PettingZoo: the core's numbers as NumPy, and its own checks."""
 
 import jax
 import numpy as np
@@ -99,7 +99,7 @@ def test_seeds():
     one, other = parallel_env(Target()), parallel_env(Target())
     first = one.reset(seed=5)[0]
     assert first == other.reset(seed=5)[0]
-    second = one.reset()[0]  # goes on from the seed
+    second = one.reset()[0]  # continues from the seed
     assert second != first
     assert second == other.reset()[0]
     assert first != other.reset(seed=6)[0]
@@ -115,7 +115,7 @@ def test_an_agent_that_no_longer_acts_leaves():
     assert env.agents == ["agent_1", "agent_2"]
     observations, *_ = env.step({"agent_1": 0, "agent_2": 0})
     assert set(observations) == {"agent_1", "agent_2"}
-    assert env.state()[1] == 1  # the one that left took its one legal action
+    assert env.state()[1] == 1  # the agent that left took its only legal action
 
 
 def test_environments_made_alike_share_compiled_programs():

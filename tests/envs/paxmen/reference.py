@@ -1,10 +1,8 @@
-"""PaxMen once more, from the rules alone: slow, on a grid, in plain NumPy, sharing nothing with the
-package.
-"""
+"""An independent PaxMen model written from the rules: slow, on a grid, in plain NumPy."""
 
 import numpy as np
 
-# Maps as drawn by hand: side of the hub, offset along it, length of the corridor.
+# Hand-drawn maps: side of the hub, offset along it, length of the corridor.
 CROSS = [(12, 4, 8, 8), (4, 12, 8, 8), (8, 8, 12, 4), (8, 8, 4, 12)]
 HUBS = {4: 3, 5: 5, 6: 7}
 LIMITS = {4: 100, 5: 115, 6: 130}
@@ -25,7 +23,7 @@ def arms_of(num_agents, layout):
 
 
 class Reference:
-    """One map. A grid of walls, a grid of dots, agents as rows and columns."""
+    """One map: a grid of walls, a grid of dots, agents as rows and columns."""
 
     def __init__(self, num_agents, layout):
         self.num_agents, self.time_limit = num_agents, LIMITS[num_agents]
@@ -45,7 +43,7 @@ class Reference:
             self.critic_cells += corridor + room
 
     def carve(self, side, line, length, low, high):
-        """Slices of the corridor and of the room, cut out of the walls."""
+        """Cut a corridor and its room out of the walls, and return their slices."""
         if side in "NW":
             along, beyond = slice(low - length, low), slice(low - length - 5, low - length)
         else:
@@ -62,7 +60,7 @@ class Reference:
         return cells
 
     def start(self, agents, dots):
-        """Agents as (row, column), dots as a list of (row, column)."""
+        """Start with agents and dots at given (row, column) positions."""
         self.agents, self.time = [tuple(a) for a in agents], 0
         self.lay(dots)
         self.num_dots = self.num_eaters = self.num_rounds = self.num_alone = self.num_sharing = 0
@@ -86,7 +84,7 @@ class Reference:
             self.dots[cell] = True
 
     def step(self, actions, new_dots):
-        """The shared reward. ``new_dots`` are laid if the last dot is eaten."""
+        """Take a step and return the shared reward; place ``new_dots`` if the last dot is eaten."""
         moved = []
         for (row, column), action in zip(self.agents, actions, strict=True):
             y, x = STEPS[int(action)]
@@ -124,7 +122,7 @@ class Reference:
                 self.cleared.add(index)
 
     def view(self, agent):
-        """25 numbers."""
+        """Return the 25 numbers that an agent observes."""
         row, column = self.agents[agent]
         window = slice(row - 2, row + 3), slice(column - 2, column + 3)
         seen = np.where(self.walls[window], -1.0, self.dots[window])
@@ -134,7 +132,7 @@ class Reference:
         return seen.reshape(-1)
 
     def whole(self):
-        """The critic's numbers."""
+        """Return the critic's state."""
         return np.array(
             [0.1 if cell in self.agents else float(self.dots[cell]) for cell in self.critic_cells]
         )

@@ -1,4 +1,4 @@
-"""The rules, beside a slow model of them and case by case."""
+"""The rules, compared to a slow model and case by case."""
 
 from functools import cache
 
@@ -36,11 +36,11 @@ def step(env, states, actions, seed=1):
 
 
 def scattered(env, num, seed=0):
-    """Moments with agents on any cells and some dots eaten."""
+    """Return states with agents in any cells and some dots eaten."""
     states, _ = reset(env, num, seed)
     rng = np.random.default_rng(seed)
     agents = rng.integers(env.num_cells, size=states.agents.shape)
-    near = rng.random(agents.shape) < 0.5  # half of them where the dots are
+    near = rng.random(agents.shape) < 0.5  # half of them where there are dots
     dots = np.asarray(states.dots).reshape(num, -1)
     agents = np.where(
         near, np.take_along_axis(dots, rng.integers(dots.shape[1], size=agents.shape), 1), agents
@@ -50,13 +50,14 @@ def scattered(env, num, seed=0):
     return states._replace(agents=jnp.asarray(agents, jnp.int32), is_left=jnp.asarray(is_left))
 
 
-# Step by step beside the slow model
+# Step by step against the slow model
 
 
 @cache
 def episodes(num_agents, num_envs=8):
-    """Whole episodes, mostly the oracle's with some random actions; half of them start with agents
-    anywhere.
+    """Play whole episodes, mostly with the oracle's actions and some random ones.
+
+    Half of them start with agents anywhere.
     """
     env = paxmen(num_agents)
     team = env.teams["oracle"]
@@ -162,7 +163,7 @@ def assert_uniform(values, num_values):
 
 
 def dot_sets(env, states):
-    """Which of the 455 sets lies in each room."""
+    """Return which of the 455 sets of dots each room has."""
     places = (
         np.asarray(states.dots)
         - tables(env.layouts).room_starts[np.asarray(states.layout)][:, :, None]
@@ -196,7 +197,7 @@ def assert_dots_are_uniform(sets):
         assert_uniform(room, 455)
     table = np.zeros((5, 5))
     np.add.at(table, (sets[:, 0] % 5, sets[:, 1] % 5), 1)
-    assert chi2_contingency(table).pvalue > 1e-3  # rooms are drawn apart
+    assert chi2_contingency(table).pvalue > 1e-3  # rooms are drawn independently
 
 
 def test_dots_that_come_back_are_uniform_too():
@@ -291,7 +292,7 @@ def test_nothing_outside_the_window_changes_a_view(num_agents):
     def is_far(cells):
         return jnp.abs(where(cells) - where(one.agents[:, :1])).max(-1) > 2
 
-    # Dots that agent 0 does not see come and go; agents it does not see jump to each other's cells.
+    # Change dots that agent 0 does not see, and swap agents that it does not see.
     far_dots = is_far(one.dots).reshape(one.dots.shape)
     hub = jnp.zeros_like(one.agents)
     far_agents = is_far(one.agents) & is_far(hub)
@@ -302,9 +303,7 @@ def test_nothing_outside_the_window_changes_a_view(num_agents):
     np.testing.assert_array_equal(before.local[:, 0], after.local[:, 0])
     assert (before.state != after.state).any(1).all()
 
-    is_covered = (one.dots[..., None] == one.agents[:, None, None]).any(
-        -1
-    )  # by an agent, drawn over it
+    is_covered = (one.dots[..., None] == one.agents[:, None, None]).any(-1)  # hidden by an agent
     near_dots = ~far_dots & ~is_covered
     inside = observe(one._replace(is_left=one.is_left ^ near_dots))
     np.testing.assert_array_equal(
@@ -319,10 +318,10 @@ def test_what_is_drawn_over_what():
     dot = state.dots[0, 0]
     state = state._replace(agents=jnp.stack([dot, dot, jnp.int32(0), jnp.int32(1)]))
     observation = env._observe(state)
-    assert observation.local[0, 12] == np.float32(0.1)  # another agent over a dot
+    assert observation.local[0, 12] == np.float32(0.1)  # another agent hides a dot
     assert observation.state[dot] == np.float32(0.1)
     alone = env._observe(state._replace(agents=state.agents.at[1].set(2)))
-    assert alone.local[0, 12] == 1  # oneself is not drawn, the dot is
+    assert alone.local[0, 12] == 1  # the agent itself is not shown, but the dot is
     assert alone.local[2, 12] == 0
     assert alone.local[3, 11] == np.float32(0.1)  # agent 2, to the west of agent 3
 
@@ -375,7 +374,7 @@ def test_additive_penalty_is_paid_by_eaters_too():
     )
     jax.tree.map(
         np.testing.assert_array_equal, plain.metrics, additive.metrics
-    )  # the score is of the paper's reward
+    )  # the score uses the paper's reward
 
 
 @pytest.mark.parametrize(

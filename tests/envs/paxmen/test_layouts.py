@@ -1,4 +1,4 @@
-"""The maps: frozen, sound, and the tables made of them."""
+"""The maps: unchanged, valid, and with correct tables."""
 
 import hashlib
 

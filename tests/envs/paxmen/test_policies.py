@@ -1,4 +1,4 @@
-"""Scripted teams return what was measured of them, and play as they say."""
+"""Scripted teams have their documented returns and behaviour."""
 
 import jax
 import numpy as np
@@ -45,7 +45,7 @@ def test_idle(num_agents):
 
 
 def assert_as_measured(episodes, num_agents, name):
-    """Within five standard errors of these episodes' mean; that of the reference is far smaller."""
+    """Assert a mean within five standard errors; the reference's own error is far smaller."""
     error = episodes.returns.std() / np.sqrt(episodes.returns.size)
     assert abs(episodes.returns.mean() - REFERENCE_RETURNS[num_agents][name]) < 5 * error
 
@@ -105,7 +105,7 @@ def test_one_agent_idle(num_agents):
 @pytest.mark.slow
 @pytest.mark.parametrize("num_agents", SIZES)
 def test_held_out_maps_are_as_hard(num_agents):
-    """So that the same two returns normalise the score on them: to a hundredth of it."""
+    """The same two returns can normalise the score there, within 0.01."""
     low, high = (REFERENCE_RETURNS[num_agents][team] for team in ("random", "oracle"))
     for name in ("random", "oracle"):
         returns = play(num_agents, name, 512, held_out=True).returns

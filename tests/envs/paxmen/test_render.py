@@ -1,4 +1,4 @@
-"""Pictures show what there is."""
+"""Pictures show all parts of a state."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_a_moment():
     row, column = CELL * at[8]
     shared = picture[row : row + CELL, column : column + CELL].reshape(-1, 3)
     assert {AGENTS[1], AGENTS[2]} <= {tuple(int(x) for x in pixel) for pixel in shared}
-    corner = at[0] - 2  # in the window of agent 0 alone, a wall
+    corner = at[0] - 2  # a wall that only agent 0 sees
     assert middle(picture, corner) != WALL
     assert middle(picture, corner - 1) == WALL
 

@@ -1,6 +1,4 @@
-"""Whole episodes with the same keys and actions, through our adapter and through the library's own
-class.
-"""
+"""Whole episodes with the same keys and actions in our adapter and in the library's own class."""
 
 from functools import partial
 
@@ -13,9 +11,7 @@ from ratiosym.envs.protocol import random_action
 
 @partial(jax.jit, static_argnums=(0, 2))
 def play(env, key, num_steps):
-    """Random legal actions: the first observation, the actions [T, A, ...] and the steps [T,
-    ...].
-    """
+    """Play random legal actions; return the first observation, actions [T, A, ...] and steps."""
     state, first = env.reset(key)
 
     def body(before, step_key):
@@ -30,7 +26,7 @@ def play(env, key, num_steps):
 
 @partial(jax.jit, static_argnums=0)
 def rollout(env, key, actions):
-    """Our episode: the first observation and the steps, [T, ...]."""
+    """Play our episode; return the first observation and the steps, [T, ...]."""
     state, observation = env.reset(key)
 
     def body(state, inputs):
@@ -42,8 +38,9 @@ def rollout(env, key, actions):
 
 @partial(jax.jit, static_argnums=0)
 def library_rollout(library, key, actions):
-    """The library's by ``step_env``: its states and observations, [T + 1, ...]; rewards [T, A] and
-    ends [T].
+    """Play the library's episode with ``step_env``.
+
+    Returns states and observations, [T + 1, ...], rewards [T, A] and ends [T].
     """
 
     def stack(values):
@@ -72,20 +69,21 @@ def library_rollout(library, key, actions):
 
 
 def episode_length(steps):
-    """The number of steps until the first end, that one included."""
+    """Return the number of steps up to and including the first end."""
     return int(jnp.argmax(steps.terminated | steps.truncated)) + 1
 
 
 def joined(first, rest, length):
-    """The episode's observations, [length + 1, ...]."""
+    """Return the episode's observations, [length + 1, ...]."""
     return jax.tree.map(
         lambda one, others: jnp.concatenate([one[None], others[:length]]), first, rest
     )
 
 
 def same_types(env, key):
-    """The state has one type after a reset and after a step, weak types included: jit compiles a
-    step once.
+    """Whether states after reset and step have equal types, including weak types.
+
+    Only then does jit compile a step once.
     """
     state, observation = jax.eval_shape(env.reset, key)
     action = jax.eval_shape(lambda key, seen: random_action(env.spec, key, seen), key, observation)

@@ -1,6 +1,4 @@
-"""JaxNav's adapter gives what the library gives, as arrays, and tells the robots' end from the
-clock's.
-"""
+"""JaxNav's adapter matches the library, and distinguishes termination from truncation."""
 
 import jax
 import jax.numpy as jnp
@@ -58,7 +56,7 @@ def test_episodes_are_the_librarys(size, num_agents):
 
 
 def library_rows(library, states):
-    """Its world state, [T + 1, ...], without agent id and observation."""
+    """Return the library's world state, [T + 1, ...], without agent id and observation."""
     with jax.numpy_rank_promotion("allow"):
         rows = jax.jit(jax.vmap(library.get_world_state))(states)
     return rows[:, 0, library.num_agents : -(NUM_BEAMS + 5)]
@@ -108,9 +106,7 @@ def test_settings_are_those_of_the_environments_paper():
 
 @pytest.fixture
 def start(key):
-    """An open field of 8 by 8; robots at (2, 2) and (6, 6) that look and must go east, 3 and 1
-    m.
-    """
+    """An open 8 x 8 field with robots at (2, 2) and (6, 6) facing goals 3 m and 1 m to the east."""
     state, _ = jaxnav(8, 2).reset(key)
     walls = jnp.ones((8, 8), jnp.int32).at[1:-1, 1:-1].set(0)
     positions, goals = jnp.array([[2.0, 2.0], [5.0, 6.0]]), jnp.array([[5.0, 2.0], [6.0, 6.0]])
@@ -133,7 +129,7 @@ def count(number):
 def test_rewards_are_half_ones_own_and_half_the_teams(start):
     moving = start.replace(vel=jnp.array([[1.0, 0.0], [0.0, 0.0]]))
     _, result = step(moving, ((1.0, 0.0), (0.0, 0.0)))
-    own = np.array([0.25 * 0.1 - 0.01, -0.01])  # the first comes 0.1 m nearer
+    own = np.array([0.25 * 0.1 - 0.01, -0.01])  # the first moves 0.1 m closer
     close(result.reward, 0.5 * own + 0.5 * own.mean())
 
 
@@ -149,7 +145,7 @@ def test_the_goal_ends_it_when_all_have_finished(start):
     }
     np.testing.assert_array_equal(
         result.observation.active, [True, True]
-    )  # those at their goal drive on
+    )  # robots at their goal keep driving
     close(result.reward, [0.5 * 3.99 + 0.5 * 1.99, 0.5 * -0.01 + 0.5 * 1.99])
     _, result = step(state.replace(pos=state.goal))
     assert result.terminated
@@ -162,7 +158,7 @@ def test_robots_that_collide_stop_and_are_not_active(start):
     state, result = step(at_wall)
     np.testing.assert_array_equal(result.observation.active, [False, True])
     assert result.metrics["collision"] == 0.5
-    own = np.array([-4 - 0.01 - 0.1, -0.01])  # its LiDAR reads less than 0.4 m too
+    own = np.array([-4 - 0.01 - 0.1, -0.01])  # its LiDAR also reads less than 0.4 m
     close(result.reward, 0.5 * own + 0.5 * own.mean())
     later, result = step(state, ((1.0, 0.0), (1.0, 0.0)))
     np.testing.assert_array_equal(later.pos[0], state.pos[0])
@@ -213,9 +209,7 @@ def test_starts_are_in_the_middle_of_free_cells(key):
 
 
 def test_goals_behind_walls_are_not_reachable(start):
-    """A wall across the map has the first robot on one side and its goal on the other; then with a
-    gap in it; then with a gap that is left through a corner alone.
-    """
+    """A wall separates the first robot from its goal: closed, with a gap, or with a corner gap."""
     wall = start.map_data.at[:, 3].set(1)
     gap = wall.at[6, 3].set(0)
     corner = gap.at[6, 4].set(1)
@@ -225,7 +219,7 @@ def test_goals_behind_walls_are_not_reachable(start):
 
 
 def test_three_goals_in_four_are_reachable(key):
-    """The share among the task's own starts, against a search that knows nothing of bits."""
+    """The fraction among the task's own starts, compared to a plain search."""
     states, _ = jax.jit(jax.vmap(jaxnav(8, 2).reset))(jax.random.split(key, 512))
     ours = np.asarray(jax.jit(jax.vmap(can_reach))(states.map_data, states.pos, states.goal))
     levels = zip(*(np.asarray(x) for x in (states.map_data, states.pos, states.goal)), strict=True)

@@ -1,4 +1,4 @@
-"""jaxmarl is loaded late, alone and quietly, beside a user's own import of it."""
+"""jaxmarl is loaded lazily, in part and quietly, and works with a user's own import."""
 
 import subprocess
 import sys

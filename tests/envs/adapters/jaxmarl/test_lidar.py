@@ -1,4 +1,4 @@
-"""Our LiDAR reads what the library's reads, and is computed once a step in the place of it."""
+"""Our LiDAR matches the library's, replaces it, and is computed once per step."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ SPACING = 6 / 119
 
 @partial(jax.jit, static_argnums=0)
 def readings(library, states):
-    """All robots' readings in all states, [N, A, beams]."""
+    """Return the readings of all robots in all states, [N, A, beams]."""
 
     def of_one(state):
         return jax.vmap(lambda index: library._lidar_sense(index, state).reshape(-1))(
@@ -30,7 +30,7 @@ def readings(library, states):
 
 @partial(jax.jit, static_argnums=(0, 2))
 def random_states(library, key, num_states):
-    """Random maps; robots anywhere in free cells and, in every other state, three of them near the
+    """Draw random maps with robots in free cells, in every other state three of them near the
     first.
     """
 
@@ -57,8 +57,7 @@ def test_readings_are_the_librarys(key):
     )
     num_other = (np.abs(ours - theirs) > 1e-5).sum()
     assert num_other <= 5e-5 * theirs.size, f"{num_other} of {theirs.size} differ"
-    # The poses cover all there is to see: walls near and far, robots, and being inside a wall or
-    # another robot.
+    # The poses cover all cases: near and far walls, robots, and being inside a wall or robot.
     alone = states.replace(pos=states.pos.at[:, 1:].set(jnp.array([1e3, 1e3])))
     sees_robot = np.asarray(readings(env.world, alone))[:, 0] > ours[:, 0] + 1e-5
     assert 0.05 < sees_robot.mean() < 0.5
@@ -103,7 +102,7 @@ def test_a_beam_that_starts_in_a_wall_reads_nothing():
 
 
 def equations(jaxpr):
-    """All of a jaxpr, the ones inside others included."""
+    """Yield all equations of a jaxpr, including nested ones."""
     for equation in jaxpr.eqns:
         yield equation
         for value in jax.tree.leaves(
@@ -115,7 +114,7 @@ def equations(jaxpr):
 
 
 def sizes_and_turns(step, *arguments):
-    """The largest array of a step, and how often the beams' cosines are taken in it."""
+    """Return the largest array of a step, and how often the beams' cosines are computed."""
     with jax.numpy_rank_promotion("allow"):
         all_equations = list(equations(jax.make_jaxpr(step)(*arguments).jaxpr))
     sizes = [output.aval.size for equation in all_equations for output in equation.outvars]

@@ -1,4 +1,4 @@
-"""MPE's adapter gives what the library gives, as arrays."""
+"""MPE's adapter matches the library."""
 
 import sys
 from functools import partial
@@ -13,8 +13,8 @@ from tests.envs.adapters.jaxmarl.episodes import library_rollout, rollout
 
 
 def library_spread(num_agents):
-    """The library's own class, built here from its own defaults."""
-    mpe_spread(num_agents)  # puts the module in place without the library's import of everything
+    """Build the library's own class with its defaults."""
+    mpe_spread(num_agents)  # loads the module without importing the whole library
     module = sys.modules["jaxmarl.environments.mpe.simple_spread"]
     return module.SimpleSpreadMPE(
         num_agents=num_agents, num_landmarks=num_agents, local_ratio=0.5, action_type="Continuous"
@@ -62,7 +62,7 @@ def test_mpe_rewards_are_each_agents_own(key):
     world = state.world.replace(p_pos=jnp.concatenate([agents, landmarks]))
     _, step = env.step(
         key, state._replace(world=world), jnp.zeros((3, 5))
-    )  # moves nobody yet, at rest
+    )  # at rest, so nobody moves yet
     np.testing.assert_allclose(step.reward, [-3.5, -3.5, -3.0], rtol=1e-5)
 
 
@@ -76,7 +76,7 @@ def test_mpe_metrics_count_cover_and_collisions(key):
     np.testing.assert_allclose(step.metrics["covered"], 1 / 3, rtol=1e-6)
     assert step.metrics["collisions"] == 1
     state, step = env.step(key, state._replace(world=world), jnp.zeros((3, 5)))
-    assert step.metrics["collisions"] == 2  # the episode's, so far
+    assert step.metrics["collisions"] == 2  # of the episode so far
     apart = world.replace(p_pos=world.p_pos.at[1].set(jnp.array([0.31, 0.0])))
     _, step = env.step(key, state._replace(world=apart), jnp.zeros((3, 5)))
     assert step.metrics["collisions"] == 2

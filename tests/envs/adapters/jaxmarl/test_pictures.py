@@ -1,4 +1,4 @@
-"""Pictures show what is there, where it is."""
+"""Pictures show everything at its place."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +9,7 @@ from ratiosym.envs.adapters.jaxmarl.pictures import BLACK, BLUE, RED, ROBOTS, SI
 
 
 def pixel(picture, x, y, low, high):
-    """The colour at a point of the plane; y goes up."""
+    """Return the colour at a point of the plane, with y pointing up."""
     column, row = (int((value - low) / (high - low) * SIDE) for value in (x, high + low - y))
     return tuple(picture[row, column].tolist())
 

@@ -1,6 +1,4 @@
-"""SMAX's adapter gives what the library gives, as arrays, and tells a team's end from the
-clock's.
-"""
+"""SMAX's adapter matches the library, and distinguishes termination from truncation."""
 
 import jax
 import jax.numpy as jnp
@@ -50,7 +48,7 @@ def test_episodes_are_the_librarys(scenario):
 
 
 def library_views(library, states):
-    """Its world state and legal actions, [T + 1, ...]."""
+    """Return the library's world state and legal actions, [T + 1, ...]."""
     with jax.numpy_rank_promotion("allow"):
         legal = jax.vmap(library.get_avail_actions)(states)
         world = jax.vmap(library.get_world_state)(states)
@@ -110,7 +108,7 @@ def test_dead_teams_terminate_and_only_survivors_win(counter, allies_die, enemie
     alive = np.repeat([not allies_die, not enemies_die], 5)
     _, step = stop_after(key, counter, alive=jnp.asarray(alive))
     assert step.terminated
-    assert not step.truncated  # also where the clock ends as well
+    assert not step.truncated  # even if the time limit is reached, too
     is_won = enemies_die and not allies_die
     assert step.metrics["won"] == is_won
     assert step.metrics["enemies_killed"] == enemies_die
@@ -127,9 +125,7 @@ def test_the_dead_can_only_stop_and_are_not_active(key):
 
 
 def stop_after(key, counter, alive=None):
-    """One step in which the allies stop, from a start with the given step counter and units
-    alive.
-    """
+    """Take one step with passive allies, from a given step counter and set of living units."""
     state, _ = smax("2s3z").reset(key)
     world = state.world.replace(step=jnp.asarray(counter, jnp.int32))
     if alive is not None:

@@ -1,4 +1,4 @@
-"""The adapters give what the library gives, as arrays, and call its ends by their names."""
+"""The adapters match the library, and distinguish termination from truncation."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ slow = pytest.mark.slow
 
 @cache
 def library_connector(size, num_agents):
-    """The library's own class, built here."""
+    """Build the library's own class."""
     from jumanji.environments.routing.connector.env import Connector
     from jumanji.environments.routing.connector.generator import LegacyRandomWalkGenerator
 
@@ -47,9 +47,7 @@ def library_sar(num_targets, num_agents):
 
 @partial(jax.jit, static_argnums=0)
 def library_rollout(library, key, actions):
-    """The library's first time step and the rest of its episode, [T, ...], each step with its own
-    key.
-    """
+    """Play the library's episode with one key per step; return its first time step and the rest."""
 
     def body(state, inputs):
         state, timestep = library.step(state.replace(key=inputs[0]), inputs[1])
@@ -66,7 +64,7 @@ def library_rollout(library, key, actions):
 
 @partial(jax.jit, static_argnums=0)
 def rollout(env, key, actions):
-    """Our episode with the same keys: the first observation and the steps, [T, ...]."""
+    """Play our episode with the same keys; return the first observation and the steps, [T, ...]."""
     state, observation = env.reset(key)
     _, steps = jax.lax.scan(
         lambda state, inputs: env.step(inputs[0], state, inputs[1]),
@@ -82,12 +80,12 @@ def compiled(function):
 
 
 def take(env, key, state, action):
-    """One step."""
+    """Take one step."""
     return compiled(env.step)(key, state, jnp.array(action))
 
 
 def any_actions(key, env, num_steps):
-    """Legal ones and others."""
+    """Sample legal and illegal actions."""
     spec = env.spec
     if spec.num_actions:
         return jax.random.randint(key, (num_steps, spec.num_agents), 0, spec.num_actions)
@@ -97,15 +95,13 @@ def any_actions(key, env, num_steps):
 
 
 def both(library, env, key):
-    """A whole episode and what the library makes of the steps after its end, in the library and in
-    the adapter.
-    """
+    """Play a whole episode and steps past its end, in the library and in the adapter."""
     actions = any_actions(jax.random.fold_in(key, 1), env, env.spec.time_limit)
     return library_rollout(library, key, actions), rollout(env, key, actions)
 
 
 def shared(values, num_agents):
-    """A column for each agent."""
+    """Broadcast to one column per agent."""
     return np.repeat(np.asarray(values)[:, None], num_agents, axis=1)
 
 
@@ -117,7 +113,7 @@ def is_last(timesteps):
 
 
 def slow_view(grid, agent):
-    """What ``agent`` sees of a board, from its numbers alone, cell by cell."""
+    """Compute the view of ``agent`` from the board's numbers, cell by cell."""
     size = len(grid)
     path, position, target = 3 * agent + 1, 3 * agent + 2, 3 * agent + 3
     (own,) = np.argwhere(grid == position)
@@ -161,7 +157,7 @@ def test_connector_episodes_are_the_librarys(size, num_agents, key):
         np.testing.assert_allclose(
             steps.reward, shared(timesteps.reward.sum(1), num_agents), rtol=1e-5, atol=1e-6
         )
-        # The library keeps a discount for each agent: 0 where it is connected or blocked, of all at
+        # The library keeps a discount per agent: 0 if it is connected or blocked, and 0 for all at
         # a termination.
         all_done = (timesteps.discount == 0).all(1)
         np.testing.assert_array_equal(steps.terminated, is_last(timesteps) & all_done)
@@ -177,7 +173,7 @@ def test_connector_episodes_are_the_librarys(size, num_agents, key):
 
 
 def board(rows, agents, time=0):
-    """A state of the library from its grid and, for each agent, where it is and where it goes."""
+    """Build a state of the library from its grid and each agent's position and target."""
     from jumanji.environments.routing.connector.types import Agent, State
     from jumanji.environments.routing.connector.utils import get_action_masks
 
@@ -211,7 +207,7 @@ def test_connector_pays_the_sum_to_all(key):
     np.testing.assert_array_equal(
         step.observation.legal[0], [True] + [False] * 4
     )  # connected: it can only stay
-    np.testing.assert_array_equal(step.observation.local[0, 2:4], [0, 0])  # its target is no more
+    np.testing.assert_array_equal(step.observation.local[0, 2:4], [0, 0])  # its target is gone
     np.testing.assert_allclose(
         step.observation.local[1, :4], [2 / 25, 1 / 25, 2 / 25, 2 / 25], rtol=1e-6
     )
@@ -223,7 +219,9 @@ def test_connector_shows_agents_paths_targets_and_the_border(key):
     off = [1] * 5
     np.testing.assert_array_equal(blockers[:, 0], off)  # the column left of the board
     np.testing.assert_array_equal(targets[:, 0], off)
-    np.testing.assert_array_equal(blockers[2], [1, -1, 1, 0, 0])  # border, own path, oneself
+    np.testing.assert_array_equal(
+        blockers[2], [1, -1, 1, 0, 0]
+    )  # border, own path, the agent itself
     np.testing.assert_array_equal(targets[2], [1, 0, 0, 1, 0])  # border, own target
     np.testing.assert_array_equal(targets[0], [1, 0, -1, 0, 0])  # border, another's target
 
@@ -271,7 +269,7 @@ def test_rware_episodes_are_the_librarys(task, layout, key):
         )
         np.testing.assert_array_equal(steps.reward, shared(timesteps.reward, num_agents))
         np.testing.assert_array_equal(steps.metrics["deliveries"], np.cumsum(timesteps.reward))
-        # Every end before the limit is a collision; the library tells them apart no further.
+        # Every end before the limit is a collision; the library does not distinguish ends.
         np.testing.assert_array_equal(steps.terminated[:-1], is_last(timesteps)[:-1])
         np.testing.assert_array_equal(steps.metrics["collided"], steps.terminated)
         np.testing.assert_array_equal(steps.truncated, [False] * 499 + [not steps.terminated[-1]])
@@ -280,9 +278,7 @@ def test_rware_episodes_are_the_librarys(task, layout, key):
 
 
 def warehouse(key, robots, time=0):
-    """A start of rware-tiny-2ag with its robots put where they are wanted: row, column,
-    direction.
-    """
+    """Start rware-tiny-2ag with robots at the given row, column and direction."""
     state, _ = compiled(rware("tiny", 2).reset)(key)
     x, y, direction = (jnp.array(values, jnp.int32) for values in zip(*robots, strict=True))
     world = state.world
@@ -328,7 +324,7 @@ def test_rware_pays_every_delivery_to_all_and_asks_for_another_shelf(key):
         asked.append(int(after.world.request_queue[0]))
         assert asked[-1] not in before.world.request_queue
     assert len(set(asked)) > 1  # drawn with the step's key
-    _, step = take(env, key, after, [0, 0])  # standing on the goal pays no more
+    _, step = take(env, key, after, [0, 0])  # staying at the goal gives no further reward
     np.testing.assert_array_equal(step.reward, [0, 0])
     assert step.metrics["deliveries"] == 1
 
@@ -393,7 +389,7 @@ def test_sar_episodes_are_the_librarys(num_targets, num_agents, key):
 
 
 def ahead(env, key, num_left, time=0):
-    """Two searchers side by side fly east towards the last targets, which are all in one place."""
+    """Two searchers fly east side by side, towards the last targets, all at the same place."""
     state, _ = compiled(env.reset)(key)
     searchers = state.searchers.replace(
         pos=jnp.array([[0.5, 0.5], [0.5, 0.505]]), heading=jnp.zeros(2), speed=jnp.full(2, 0.01)
@@ -409,7 +405,7 @@ def test_sar_pays_the_sum_of_all_finds_to_all(key):
     _, step = take(env, key, ahead(env, key, num_left=3, time=100), jnp.zeros((2, 2)))
     np.testing.assert_allclose(
         step.reward, [3 * 0.75] * 2, rtol=1e-5
-    )  # found by both at once: split, and summed again
+    )  # found by both at once: split, then summed
     assert step.metrics["found"] == 1
     np.testing.assert_allclose(step.observation.local[:, 384:], [[0, 101 / 400]] * 2, atol=1e-6)
 
@@ -502,7 +498,7 @@ def test_environments_can_be_made_while_tracing(key):
         jax.eval_shape(lambda key, factory=factory, args=args: factory(*args).reset(key), key)
         jax.eval_shape(
             factory(*args).reset, key
-        )  # fails if the environment kept anything of the first trace
+        )  # fails if the environment kept anything from the first trace
     environments.cache_clear()
 
 
