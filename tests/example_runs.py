@@ -73,10 +73,10 @@ def _run(words, env=None, **options):
 
 
 def environment(**changes):
-    """The variables of a process of its own, with changes.
+    """Return the environment variables of a new process, with changes.
 
-    Without what this process has set for itself. Shapes are as strict as here, so that programs
-    compiled here fit.
+    Excludes what this process has set for itself. Shapes are as strict as here, so that programs
+    compiled here can be used.
     """
     variables = {name: value for name, value in os.environ.items() if name not in _OWN}
     return {**variables, **_GIVEN, "JAX_NUMPY_RANK_PROMOTION": "raise", **changes}

@@ -330,7 +330,7 @@ def test_best_parameters_are_updated_seed_by_seed():
     state, _ = advance(learner, state, 1)
     state = update_best(
         learner, state, jnp.array([np.nan, 5.0])
-    )  # NaN is not better: the older ones are kept
+    )  # neither is better: the older ones are kept
     assert_equal(seed(state.best_params, 0), seed(second, 0))
     assert_equal(seed(state.best_params, 1), seed(first, 1))
     np.testing.assert_array_equal(state.best_return, [2.0, 5.0])
