@@ -60,12 +60,12 @@ def test_a_built_in_plan_survives_being_written_down(name):
 def searched(plan):
     """What is searched for each label, as the two target ratios and the rest."""
     found = {}
-    for want, search in planned_searches(plan, plan.tuning, Path("tree")).items():
-        own = get_objective(want.objective).parameters
+    for pair, search in planned_searches(plan, plan.tuning, Path("tree")).items():
+        own = get_objective(pair.objective).parameters
         common = {n: c for n, c in search.space.items() if n not in [p.name for p in own]}
-        points = search.grid or whole_grid(want.objective)
-        bounds = {configure_bounds(want.objective, point) for point in points}
-        found.setdefault(want.label, set()).add((tuple(common.items()), frozenset(bounds)))
+        points = search.grid or whole_grid(pair.objective)
+        bounds = {configure_bounds(pair.objective, point) for point in points}
+        found.setdefault(pair.label, set()).add((tuple(common.items()), frozenset(bounds)))
     assert all(len(spaces) == 1 for spaces in found.values())  # the same on every task
     return {label: next(iter(spaces)) for label, spaces in found.items()}
 
@@ -82,18 +82,18 @@ def test_the_papers_plans_tune_every_algorithm_on_every_task(name):
     """
     plan = read_plan(name)
     searches = planned_searches(plan, plan.tuning, Path("tree"))
-    assert [(want.task, want.label) for want in searches] == [
+    assert [(pair.task, pair.label) for pair in searches] == [
         (task, label) for task in plan.tasks for label in labels(plan)
     ]
-    for want, search in searches.items():
+    for pair, search in searches.items():
         search.validate()
-        num_own = len(get_objective(want.objective).parameters)
+        num_own = len(get_objective(pair.objective).parameters)
         assert search.num_trials == {1: 40, 2: 80}[num_own]
         assert len(search.seeds) == 5
         assert not set(search.seeds) & set(plan.seeds)
         assert (search.kind, search.grid) == ("paper", ())
         assert len(search.space) == 6 + num_own
-        is_long = want.task.startswith(LONG)
+        is_long = pair.task.startswith(LONG)
         assert search.config.steps == (120_000_000 if is_long else 40_000_000)
     assert len({common for common, _ in searched(plan).values()}) == 1
 
@@ -139,9 +139,9 @@ def test_nothing_that_is_to_be_tuned_runs_untuned(name):
         InputError, match=f"no settings for '{first.label}' on '{first.task}'. 'ratiosym reproduce'"
     ):
         plan.check_settings()
-    known = {want.task: {} for want in others}
-    for want in others:
-        known[want.task][want.label] = {}
+    known = {pair.task: {} for pair in others}
+    for pair in others:
+        known[pair.task][pair.label] = {}
     with pytest.raises(InputError, match=f"no settings for '{first.label}' on '{first.task}'"):
         dataclasses.replace(plan, settings=known).check_settings()
     dataclasses.replace(plan, settings=known).check_settings(others)
@@ -167,14 +167,14 @@ def test_the_study_for_two_cores():
     """
     plan = read_plan("cpu")
     searches = planned_searches(plan, plan.tuning, Path("tree"))
-    for want, search in searches.items():
+    for pair, search in searches.items():
         search.validate()
-        bounds = [get_objective(want.objective).bounds(**point) for point in search.grid]
+        bounds = [get_objective(pair.objective).bounds(**point) for point in search.grid]
         pairs = [(round(b.lower, 9), round(b.upper, 9)) for b in bounds]
         assert (
             pairs
             == [(0.95, 1.05), (0.9, 1.1), (0.8, 1.2), (0.5, 2), (0.3, 4), (0.1, 10)][
-                : 6 if want.label == "mars" else 3
+                : 6 if pair.label == "mars" else 3
             ]
         )
         assert (search.num_trials, search.seeds) == (len(pairs), (1000, 1001))
@@ -196,8 +196,8 @@ def test_the_study_for_two_cores_searches_what_was_searched(path):
     expected = [run.config for run in there.runs()]
     found = [
         search.trial_config(point, seed)
-        for want, search in planned_searches(plan, plan.tuning, Path("tree")).items()
-        if want.task == task
+        for pair, search in planned_searches(plan, plan.tuning, Path("tree")).items()
+        if pair.task == task
         for point in search.grid
         for seed in search.seeds
     ]

@@ -1,11 +1,15 @@
-"""The three presets: valid for every task, and the paper's is the paper's."""
+"""The three presets: valid for every task, and the paper's has what the paper states."""
+
+from itertools import product
 
 import pytest
 
 from ratiosym.envs.tasks import TASKS
 from ratiosym.errors import InputError
 from ratiosym.experiments.presets import PRESETS, configure, preset
+from ratiosym.experiments.search_spaces import COMMON
 from ratiosym.learning.config import Hyperparameters, RunConfig
+from ratiosym.objectives import OBJECTIVES, get_objective
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -18,15 +22,45 @@ def test_every_preset_is_valid_for_every_task(name, task):
     assert config == configure(task, name)
 
 
-def test_the_paper():
-    """The lengths of section 4.1, sizes that tuning leaves alone (Table 3), and what the paper
-    does not state: environments, width, evaluations and episodes.
+def test_what_the_paper_fixes():
+    """Table 3: every hyperparameter that tuning leaves alone."""
+    config = preset("paper", "mpe-spread-3ag")
+    shape, fixed = config.shape, config.hyperparameters
+    assert (shape.update_batch_size, shape.rollout_length) == (2, 128)
+    assert (fixed.max_grad_norm, fixed.gae_lambda, fixed.discount) == (0.5, 0.95, 0.99)
+    assert fixed.value_coefficient == 0.5
+    assert not config.anneal_learning_rates
+
+
+def test_what_the_paper_tunes_begins_within_its_search_space():
+    """Table 2. The paper publishes no tuned values: the defaults are ours (Decision 15), are values
+    that its search tries, and are the same for every objective and preset.
+    """
+    expected = {
+        "actor_learning_rate": 2.5e-4,
+        "critic_learning_rate": 2.5e-4,
+        "entropy_coefficient": 0.01,
+        "value_clip": 0.2,
+        "num_epochs": 4,
+        "num_minibatches": 4,
+    }
+    assert expected.keys() == COMMON.keys()
+    assert all(value in COMMON[name] for name, value in expected.items())
+    for name, objective in product(("paper", "cpu"), OBJECTIVES):
+        config = configure("mpe-spread-3ag", name, objective=objective)
+        found = {**vars(config.hyperparameters), **vars(config.shape)}
+        assert {n: found[n] for n in expected} == expected
+        space = get_objective(objective).search_space
+        assert all(v in space[n] for n, v in config.objective_parameters.items())
+
+
+def test_the_paper_preset():
+    """The paper's length, and what the paper does not state, from Mava or inferred: environments,
+    width, evaluations and episodes.
     """
     config = preset("paper", "mpe-spread-3ag")
     shape = config.shape
     assert config.steps == 80_000_000
-    assert (shape.update_batch_size, shape.rollout_length) == (2, 128)
-    assert (shape.num_epochs, shape.num_minibatches) == (4, 4)
     assert shape.network == "gru"
     assert shape.critic == "central"
     assert (shape.num_envs, shape.num_eval_episodes) == (128, 32)

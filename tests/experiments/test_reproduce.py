@@ -89,19 +89,19 @@ def expect_tuned(out, plan):
     """Settings are frozen and every run has those of its task and algorithm."""
     frozen = read_json(out / "settings.json")["settings"]
     kept = read_json(out / "plan.json")["plan"]["settings"]
-    for want in plan.pairs():
-        entry = frozen[want.task][want.label]
-        assert entry["options"] == kept[want.task][want.label] == BEST[want.label]
-        assert entry["search"] == f"tuning/{want.task}/{want.label}"
-        assert entry["objective"] == want.objective
+    for pair in plan.pairs():
+        entry = frozen[pair.task][pair.label]
+        assert entry["options"] == kept[pair.task][pair.label] == BEST[pair.label]
+        assert entry["search"] == f"tuning/{pair.task}/{pair.label}"
+        assert entry["objective"] == pair.objective
         best = read_json(out / entry["search"] / "best.json")
         assert (entry["value"], entry["seeds"]) == (best["value"], best["seeds"])
         assert entry["trials"] == {"complete": 2, "pruned": 0, "diverged": 0}
         for seed in plan.seeds:
-            place = out / "runs" / want.task / want.label / f"seed-{seed}"
+            place = out / "runs" / pair.task / pair.label / f"seed-{seed}"
             config = RunConfig.from_dict(read_json(place / "config.json")["config"])
-            assert config.objective_parameters == BEST[want.label]
-            assert (config.task, config.objective, config.seed) == (want.task, want.label, seed)
+            assert config.objective_parameters == BEST[pair.label]
+            assert (config.task, config.objective, config.seed) == (pair.task, pair.label, seed)
 
 
 def test_final_runs_have_what_the_searches_found(runs, tmp_path):
@@ -332,11 +332,11 @@ def test_smoke_killed_in_each_stage(tmp_path):
 
     plan = read_plan("smoke")
     settings = json.loads(frozen)["settings"]
-    for want in plan.pairs():
-        options = settings[want.task][want.label]["options"]
-        assert options in [dict(point) for point in plan.tuning.grid[want.label]]
+    for pair in plan.pairs():
+        options = settings[pair.task][pair.label]["options"]
+        assert options in [dict(point) for point in plan.tuning.grid[pair.label]]
         for seed in plan.seeds:
-            place = out / "runs" / want.task / want.label / f"seed-{seed}"
+            place = out / "runs" / pair.task / pair.label / f"seed-{seed}"
             record = read_json(place / "config.json")
             assert record["config"]["objective_parameters"] == options
             assert record["command"] == f"ratiosym train --config {place / 'config.json'}"

@@ -64,7 +64,7 @@ class _ExperimentView:
 
     def tell_searches(self, searches: Sequence[SearchStatus]) -> None:
         """Print a line for each search that has ended."""
-        over = {s.want[:2]: s for s in searches if s.state == "done"}
+        over = {s.pair[:2]: s for s in searches if s.state == "done"}
         if self.told is None:
             self.told = set(over)
             if self.live is None:
@@ -95,7 +95,7 @@ class _ExperimentView:
 
 def search_name(search: SearchStatus) -> str:
     """Name a search."""
-    return f"{search.want.task} {search.want.label}"
+    return f"{search.pair.task} {search.pair.label}"
 
 
 def search_progress(search: SearchStatus) -> str:
@@ -137,7 +137,7 @@ def show_experiment_status(status: ExperimentStatus, directory: Path) -> None:
     table.add_column("task", no_wrap=True)
     for label in labels:
         table.add_column(label, justify="right")
-    by_pair = {search.want[:2]: search for search in status.searches}
+    by_pair = {search.pair[:2]: search for search in status.searches}
     for task in plan.tasks:
         cells = (by_pair[task, label] for label in labels)
         table.add_row(task, *(f"{s.trials}/{s.num_trials}" for s in cells))

@@ -146,6 +146,6 @@ def draw_searches(status: "ExperimentStatus", out: Path) -> None:
     from ratiosym.report.search import draw_search
 
     for search in status.searches:
-        place = out / TUNING / search.want.place
+        place = out / TUNING / search.pair.place
         if search.state == "done" and not (place / "values.png").exists():
             draw_search(place)

@@ -43,12 +43,12 @@ class Train(Command):
       ratiosym train mpe-spread-3ag --objective mappo --epsilon 0.1 --num-seeds 2
       ratiosym train --resume runs/first                     after an interruption
       ratiosym train --resume runs/first --steps 2000000     train for longer
-      ratiosym train --from runs/first --actor-learning-rate 1e-4    from its checkpoint
+      ratiosym train --from runs/first --actor-learning-rate 1e-4  from a checkpoint
       ratiosym train --config tuning/first/best.json         the result of a search
       ratiosym train my_tasks.py:make_env                    a task of your own
 
     Defaults depend on the preset and the task: 'ratiosym train TASK --help' shows those of a task,
-    'ratiosym train TASK --preset paper --help' those of the paper.
+    'ratiosym train TASK --preset paper --help' those with the paper's budget.
 
     The run's directory contains config.json, evaluations.csv, training.csv, summary.json and
     checkpoint/ (docs/metrics.md explains the tables).
@@ -58,8 +58,8 @@ class Train(Command):
     """The task: one of 'ratiosym tasks', package.module:function or path/to/file.py:function for an
     environment of your own, jaxmarl:NAME or jumanji:NAME for one of those libraries."""
     preset: Annotated[str, Arg("NAME", RUN)] = "cpu"
-    """Budget and sizes. paper: the paper's; cpu: minutes on two cores; smoke: seconds, to check
-    that everything works."""
+    """Budget and sizes. paper: the paper's lengths, with sizes from Mava where the paper states
+    none; cpu: minutes on two cores; smoke: seconds, to check that everything works."""
     tuned: Annotated[bool, Arg(group=RUN)] = False
     """Start from the settings that a search found for this task and objective (docs/tuning.md).
     Without this option, all objectives share the same settings."""

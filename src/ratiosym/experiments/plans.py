@@ -22,7 +22,7 @@ from ratiosym.experiments.search_spaces import (
     search_space,
     whole_grid,
 )
-from ratiosym.experiments.settings import Options, Settings, Wanted
+from ratiosym.experiments.settings import Options, Pair, Settings
 from ratiosym.learning.config import RunConfig
 from ratiosym.objectives import get_objective
 from ratiosym.plain import read_record, read_value, shorten, unknown_name
@@ -45,7 +45,7 @@ class Algorithm:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The table ``[tuning]``: how a plan's algorithms are tuned, separately on each task."""
+    """How the algorithms of a plan are tuned on each task: the table ``[tuning]``."""
 
     search: SearchKind = "paper"
     """paper: Table 2 and the objective's own parameters. trust-region: its own parameters only."""
@@ -62,7 +62,7 @@ class Tuning:
     """With trials = "all": the points per algorithm label; by default all combinations."""
 
     def points(self, algorithm: Algorithm) -> tuple[Point, ...]:
-        """Return the points of the grid; empty if a sampler chooses."""
+        """Return the points of a grid search; none if a sampler chooses."""
         if self.trials != "all":
             return ()
         return self.grid.get(algorithm.label) or whole_grid(algorithm.objective)
@@ -74,7 +74,7 @@ class Tuning:
         return len(self.points(algorithm)) or default_trials(algorithm.objective)
 
     def validate(self, algorithms: Iterable[Algorithm]) -> None:
-        """Raise ``InputError`` if the table is invalid for the algorithms."""
+        """Raise ``InputError`` if the table does not match the algorithms."""
         if isinstance(self.trials, int) and self.trials < 1:
             raise InputError(f"tuning: 'trials' is {self.trials}; it must be at least 1.")
         if self.trials == "all" and self.search != "trust-region":
@@ -165,25 +165,25 @@ class Plan:
         return configure(task, self.preset, self.tuned, **options)
 
     def tuning_config(self, algorithm: Algorithm, task: str) -> RunConfig:
-        """Return the configuration of one seed of a trial, for tuning the plan's algorithms."""
+        """Return the configuration of one seed of a trial."""
         final = dataclasses.replace(self, settings={}).config(algorithm, task, seed=0)
         if self.tuning is None:  # 'ratiosym tune --all' with a plan without [tuning]
             return change(final, steps=final.steps // 2, **tuning_sizes(self.preset, final))
         return change(final, steps=self.tuning.steps or final.steps // 2)
 
-    def pairs(self) -> list[Wanted]:
-        """Return every pair of task and algorithm, each of which is tuned separately."""
-        return [Wanted(t, a.label, a.objective) for t in self.tasks for a in self.algorithms]
+    def pairs(self) -> list[Pair]:
+        """Return every task with every algorithm: what is tuned, and what has settings."""
+        return [Pair(t, a.label, a.objective) for t in self.tasks for a in self.algorithms]
 
-    def check_settings(self, pairs: Iterable[Wanted] | None = None) -> None:
-        """Raise ``InputError`` if a plan with a ``tuning`` table lacks settings."""
+    def check_settings(self, pairs: Iterable[Pair] | None = None) -> None:
+        """Raise if the plan tunes its algorithms and lacks settings for some pair."""
         if self.tuning is None:
             return
-        for want in self.pairs() if pairs is None else pairs:
-            if want.label not in self.settings.get(want.task, {}):
+        for pair in self.pairs() if pairs is None else pairs:
+            if pair.label not in self.settings.get(pair.task, {}):
                 raise InputError(
                     f"The plan '{self.name}' tunes its algorithms, but there are no settings for "
-                    f"'{want.label}' on '{want.task}'. 'ratiosym reproduce' searches for them "
+                    f"'{pair.label}' on '{pair.task}'. 'ratiosym reproduce' searches for them "
                     f"first; for searches of your own, set `tuned` to their directory."
                 )
 
@@ -228,7 +228,7 @@ class Plan:
             self.check_tuning(self.tuning)
         for task, by_label in self.settings.items():
             for label in by_label:
-                if (task, label) not in [want[:2] for want in self.pairs()]:
+                if (task, label) not in [pair[:2] for pair in self.pairs()]:
                     raise InputError(
                         f"'settings' are for '{label}' on '{task}', which is not in the plan."
                     )
@@ -237,7 +237,7 @@ class Plan:
         load_trackers(self.track)
 
     def check_tuning(self, tuning: Tuning) -> None:
-        """Raise if searched options are also given, or if tuning and final runs share seeds."""
+        """Raise if an option is also searched, or a tuning seed is also a final one."""
         tuning.validate(self.algorithms)
         if self.tuned:
             raise InputError(
@@ -333,7 +333,7 @@ def check_distinct(what: str, values: Iterable[Any]) -> None:
 
 
 def check_points(points: Iterable[Point], algorithm: Algorithm) -> None:
-    """Raise unless all points have exactly the objective's parameters, and are distinct."""
+    """Raise unless the points are different and have all parameters of the objective."""
     objective = get_objective(algorithm.objective)
     check_distinct(f"point of '{algorithm.label}'", points)
     for point in points:
@@ -357,8 +357,8 @@ def check_options(options: Options, algorithm: Algorithm) -> None:
 
 
 def read_plan(path_or_name: str | Path) -> Plan:
-    """Return a built-in plan, or read one from a TOML file (docs/studies.md)."""
-    from ratiosym.experiments.built_in import BUILT_IN  # avoids a circular import
+    """Return a built-in plan by its name, or read a TOML file (docs/studies.md)."""
+    from ratiosym.experiments.built_in import BUILT_IN  # made of plans itself
 
     if str(path_or_name) in BUILT_IN:
         return BUILT_IN[str(path_or_name)]

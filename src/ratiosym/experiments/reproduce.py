@@ -18,7 +18,7 @@ from typing import Literal
 from ratiosym.errors import InputError
 from ratiosym.experiments.jobs import LocalProcesses, MakeExecutor
 from ratiosym.experiments.plans import Plan
-from ratiosym.experiments.settings import Wanted
+from ratiosym.experiments.settings import Pair
 from ratiosym.experiments.shards import Shard
 from ratiosym.experiments.study import (
     TUNING,
@@ -38,6 +38,7 @@ from ratiosym.experiments.tuning import (
     tune_all,
 )
 from ratiosym.experiments.tuning.seeds import TrainSeed, train_seed
+from ratiosym.experiments.tuning.storage import check_storage
 
 Stage = Literal["tuning", "runs"]
 
@@ -67,14 +68,14 @@ def experiment_status(directory: str | Path) -> ExperimentStatus:
     study = study_status(directory)
     is_tuned_elsewhere = bool(study.plan.settings) and not (directory / TUNING).exists()
     searches = {} if is_tuned_elsewhere else find_searches(study.plan, directory)
-    found = tuple(search_status(want, search) for want, search in searches.items())
+    found = tuple(search_status(pair, search) for pair, search in searches.items())
     return ExperimentStatus(study.plan, found, study)
 
 
 def find_searches(
     plan: Plan, directory: Path, storage: str | None = None, name: str = ""
-) -> dict[Wanted, Search]:
-    """Return the searches of an experiment; empty for a plan without tuning."""
+) -> dict[Pair, Search]:
+    """Return the searches of an experiment; none if the plan has no ``[tuning]`` table."""
     if plan.tuning is None:
         return {}
     if storage is not None:
@@ -106,8 +107,9 @@ def reproduce(
     searches = find_searches(plan, directory, storage, name)
     is_by_run = shard is not None and only == "runs"
     pairs = plan.pairs() if shard is None or is_by_run else shard.part(plan.pairs())
-    watch = _Watch(plan, {want: searches[want] for want in pairs if want in searches}, on_progress)
+    watch = _Watch(plan, {pair: searches[pair] for pair in pairs if pair in searches}, on_progress)
     if only != "runs":
+        check_storage(storage)  # before anything is written
         begin_study(plan, directory)
         tune_all(list(watch.searches.values()), executor, watch.tell_searches, train)
         check_found(plan, pairs, directory)
@@ -124,44 +126,44 @@ def reproduce(
 
 
 def read_known(plan: Plan, directory: Path) -> Plan:
-    """Return the plan with the settings known so far."""
+    """Return the plan with the settings that are known so far."""
     if not (directory / "plan.json").exists():
         return plan
     return dataclasses.replace(plan, settings=read_study(directory).settings)
 
 
-def check_found(plan: Plan, pairs: Sequence[Wanted], directory: Path) -> None:
+def check_found(plan: Plan, pairs: Sequence[Pair], directory: Path) -> None:
     """Raise unless every search has found settings."""
     if plan.tuning is None:
         return
-    for want in pairs:
-        place = Path(TUNING) / want.place
+    for pair in pairs:
+        place = Path(TUNING) / pair.place
         if not (directory / place / "best.json").exists():
             raise InputError(
                 f"No trial of the search in '{directory / place}' was completed, so there are no "
-                f"settings for '{want.label}' on '{want.task}'. See its trials.csv for the "
+                f"settings for '{pair.label}' on '{pair.task}'. See its trials.csv for the "
                 f"reasons; try other points or smaller learning rates, in another `out`."
             )
 
 
 class _Watch:
-    """Combines the state of both stages while one of them is running."""
+    """The state of both stages while one of them is running."""
 
     def __init__(
         self,
         plan: Plan,
-        searches: dict[Wanted, Search],
+        searches: dict[Pair, Search],
         on_progress: Callable[[ExperimentStatus], None],
     ) -> None:
         self.plan, self.searches, self.on_progress = plan, searches, on_progress
         self.study = StudyStatus(plan, ())
-        self.known: dict[Wanted, SearchStatus] = {}
+        self.known: dict[Pair, SearchStatus] = {}
 
     def status(self, study: StudyStatus) -> ExperimentStatus:
-        """Return the state of all searches and these runs."""
-        for want, search in self.searches.items():
-            if want not in self.known or self.known[want].state != "done":
-                self.known[want] = search_status(want, search)
+        """Update and return the state of all searches and of these runs."""
+        for pair, search in self.searches.items():
+            if pair not in self.known or self.known[pair].state != "done":
+                self.known[pair] = search_status(pair, search)
         return ExperimentStatus(self.plan, tuple(self.known.values()), study)
 
     def tell_searches(self) -> None:

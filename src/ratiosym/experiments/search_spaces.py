@@ -30,7 +30,7 @@ SEEDS = tuple(range(1000, 1005))
 
 
 def search_space(objective: str, kind: SearchKind = "paper") -> dict[str, Choices]:
-    """Return the search space of an objective, as arguments of ``presets.configure``."""
+    """Return all values that are searched for an objective, by option name."""
     own = get_objective(objective).search_space
     # The upper target comes first, as in appendix D. The order determines which random number each
     # parameter gets, so changing it would change the trials of a given sampler seed.
@@ -39,7 +39,7 @@ def search_space(objective: str, kind: SearchKind = "paper") -> dict[str, Choice
 
 
 def whole_grid(objective: str) -> tuple[Point, ...]:
-    """Return all combinations of an objective's own parameters."""
+    """Return every combination of an objective's own parameters."""
     space = search_space(objective, "trust-region")
     return tuple(dict(zip(space, values, strict=True)) for values in product(*space.values()))
 
@@ -50,10 +50,9 @@ def default_trials(objective: str) -> int:
 
 
 def region_width(objective: str, params: Mapping[str, float]) -> float:
-    """Return the width of a trust region: the logarithm of upper over lower target.
+    """Return the logarithm of upper over lower target ratio, which compares all objectives.
 
-    This measure is comparable between objectives. It breaks ties: of two equally good regions, the
-    narrower one is chosen (docs/decisions.md, 82).
+    The narrower of two equally good regions is chosen (Decision 82).
     """
     known = get_objective(objective)
     own = {name: value for name, value in params.items() if name in known.defaults}

@@ -41,8 +41,8 @@ Options = dict[str, Any]
 Settings = dict[str, dict[str, Options]]  # task, label, options
 
 
-class Wanted(NamedTuple):
-    """A task and algorithm whose settings are needed."""
+class Pair(NamedTuple):
+    """A task and an algorithm: what is tuned, and what has settings."""
 
     task: str
     label: str
@@ -50,28 +50,27 @@ class Wanted(NamedTuple):
 
     @property
     def place(self) -> Path:
-        """Its path in a tree of searches."""
+        """Directory of its search, relative to the tree of searches."""
         return Path(task_directory(self.task)) / self.label
 
 
 # ----------------------------------------------------------------------------- settings of a study
 
 
-def find_entries(tree: Path, wanted: Iterable[Wanted], seen_from: Path) -> dict[Wanted, Any]:
-    """Return the results of the finished searches of a tree (TREE/TASK/LABEL/).
-
-    Entries have the form of ``settings.json``.
+def find_entries(tree: Path, pairs: Iterable[Pair], seen_from: Path) -> dict[Pair, Any]:
+    """Read the results of the finished searches of a tree (TREE/TASK/LABEL/), as entries of
+    ``settings.json``. Pairs without one are left out.
     """
     found = {}
-    for want in wanted:
-        path = tree / want.place / "best.json"
+    for pair in pairs:
+        path = tree / pair.place / "best.json"
         if path.exists():
             search = path.parent.absolute().relative_to(seen_from.absolute())
-            found[want] = make_entry(files.read_json(path), want, path, str(search))
+            found[pair] = make_entry(files.read_json(path), pair, path, str(search))
     return found
 
 
-def make_entry(best: dict[str, Any], want: Wanted, path: Path, search: str) -> dict[str, Any]:
+def make_entry(best: dict[str, Any], pair: Pair, path: Path, search: str) -> dict[str, Any]:
     """Convert the result of a search (``best.json``) to an entry of ``settings.json``."""
     try:
         config = best["config"]
@@ -87,27 +86,27 @@ def make_entry(best: dict[str, Any], want: Wanted, path: Path, search: str) -> d
         raise InputError(
             f"'{path}' is not the result of a search, which 'ratiosym tune' writes as best.json."
         ) from None
-    if (its_task, entry["objective"]) != (want.task, want.objective):
+    if (its_task, entry["objective"]) != (pair.task, pair.objective):
         raise InputError(
-            f"'{path}' is of {entry['objective']} on '{its_task}', but the plan's '{want.label}' "
-            f"is {want.objective} on '{want.task}'."
+            f"'{path}' is of {entry['objective']} on '{its_task}', but the plan's '{pair.label}' "
+            f"is {pair.objective} on '{pair.task}'."
         )
     return entry
 
 
-def freeze(directory: Path, entries: dict[Wanted, Any]) -> None:
-    """Write the ``settings.json`` of a study, unless it exists."""
+def freeze(directory: Path, entries: dict[Pair, Any]) -> None:
+    """Write ``settings.json`` of a study, unless it exists."""
     path = directory / FROZEN
     if path.exists():
         return
     table: dict[str, dict[str, Any]] = {}
-    for want, entry in entries.items():
-        table.setdefault(want.task, {})[want.label] = entry
+    for pair, entry in entries.items():
+        table.setdefault(pair.task, {})[pair.label] = entry
     files.write_json(path, {"settings": table, **provenance.provenance()})
 
 
 def read_frozen(directory: Path) -> dict[str, dict[str, Any]] | None:
-    """Read the entries of a study's ``settings.json``; None if its searches have not ended."""
+    """Read the entries of a study's ``settings.json``; None before all searches have ended."""
     path = directory / FROZEN
     if not path.exists():
         return None
@@ -117,39 +116,37 @@ def read_frozen(directory: Path) -> dict[str, dict[str, Any]] | None:
     return table
 
 
-def read_tuned(directory: Path, wanted: Iterable[Wanted]) -> Settings:
-    """Read the settings of these tasks and algorithms from a directory.
-
-    It was written by ``ratiosym reproduce`` or ``ratiosym tune --all``. Raises ``InputError`` if
-    something is missing.
+def read_tuned(directory: Path, pairs: Iterable[Pair]) -> Settings:
+    """Read the settings of these pairs from a directory of ``ratiosym reproduce`` or ``ratiosym
+    tune --all``; raise ``InputError`` naming a pair without settings.
     """
-    wanted = list(wanted)
+    pairs = list(pairs)
     if not directory.is_dir():
         raise InputError(f"`tuned` is '{directory}', which is not a directory.")
     frozen = read_frozen(directory)
     if frozen is None:
         is_study = (directory / "plan.json").exists()
         tree = directory / "tuning" if is_study else directory
-        entries = find_entries(tree, wanted, directory)
+        entries = find_entries(tree, pairs, directory)
     else:
         entries = {
-            want: entry
-            for want in wanted
-            if (entry := frozen.get(want.task, {}).get(want.label)) is not None
+            pair: entry
+            for pair in pairs
+            if (entry := frozen.get(pair.task, {}).get(pair.label)) is not None
         }
-    for want, entry in entries.items():
-        if entry["objective"] != want.objective:
+    for pair, entry in entries.items():
+        if entry["objective"] != pair.objective:
             raise InputError(
-                f"'{directory}' has settings of {entry['objective']} for '{want.label}' on "
-                f"'{want.task}', but the plan's '{want.label}' is {want.objective}."
+                f"'{directory}' has settings of {entry['objective']} for '{pair.label}' on "
+                f"'{pair.task}', but the plan's '{pair.label}' is {pair.objective}."
             )
-    check_complete(entries, wanted, directory)
+    check_complete(entries, pairs, directory)
     return to_settings(entries)
 
 
-def check_complete(entries: dict[Wanted, Any], wanted: list[Wanted], directory: Path) -> None:
-    """Raise ``InputError`` if an entry is missing."""
-    missing = [want for want in wanted if want not in entries]
+def check_complete(entries: dict[Pair, Any], pairs: list[Pair], directory: Path) -> None:
+    """Raise unless every pair has an entry."""
+    missing = [pair for pair in pairs if pair not in entries]
     if missing:
         first = missing[0]
         others = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
@@ -159,11 +156,11 @@ def check_complete(entries: dict[Wanted, Any], wanted: list[Wanted], directory: 
         )
 
 
-def to_settings(entries: dict[Wanted, Any]) -> Settings:
-    """Return only the options, in the form of ``Plan.settings``."""
+def to_settings(entries: dict[Pair, Any]) -> Settings:
+    """Return the options of entries, as in ``Plan.settings``."""
     found: Settings = {}
-    for want, entry in entries.items():
-        found.setdefault(want.task, {})[want.label] = dict(entry["options"])
+    for pair, entry in entries.items():
+        found.setdefault(pair.task, {})[pair.label] = dict(entry["options"])
     return found
 
 

@@ -19,7 +19,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> "Shard":
-        """I/N, as in 3/16."""
+        """Parse I/N, as in 3/16."""
         match = re.fullmatch(r"(\d+)/(\d+)", text)
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise InputError(
@@ -29,5 +29,5 @@ class Shard:
         return cls(int(match[1]), int(match[2]))
 
     def part(self, things: Sequence[Part]) -> list[Part]:
-        """Return every N-th item, so that parts are similar."""
+        """Return every N-th thing, so that parts are alike."""
         return list(things[self.index - 1 :: self.number])

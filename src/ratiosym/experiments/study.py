@@ -142,7 +142,7 @@ def begin_study(plan: Plan, directory: Path) -> None:
 def read_study(directory: Path, command: str = "study run") -> Plan:
     """Read the plan of a study, with the settings that its searches have found so far.
 
-    ``command`` is the one that starts such a study, for error messages.
+    ``command`` is the one that starts such a study, for messages.
     """
     path = directory / "plan.json"
     if not path.exists():
@@ -172,7 +172,8 @@ def read_study(directory: Path, command: str = "study run") -> Plan:
 
 
 def freeze_settings(plan: Plan, directory: Path) -> bool:
-    """Store the results of a study's searches if all have ended; return whether they have.
+    """Write the results of all searches to ``settings.json`` and ``plan.json``, once all have
+    ended; return whether they have.
 
     ``settings.json`` and ``plan.json`` are each written once. If a process dies in between, the
     next one writes the second.
@@ -192,9 +193,8 @@ def freeze_settings(plan: Plan, directory: Path) -> bool:
 
 
 def check_same_plan(plan: Plan, found: Plan, directory: Path) -> None:
-    """Raise unless both plans have the same runs and searches.
-
-    Name, description and trackers may differ. Settings may be omitted if the directory has them.
+    """Raise unless runs and searches are the same. Name, description and trackers may change, and
+    settings may be omitted if the directory has them.
     """
     if any(
         found.settings.get(task, {}).get(label) != options
@@ -233,7 +233,7 @@ def brief(value: object) -> str:
 
 
 def check_runs(runs: Iterable[PlannedRun], directory: Path) -> None:
-    """Raise unless existing runs match the plan."""
+    """Raise if a run on disk has settings other than the plan's."""
     for run in runs:
         place = directory / run.path
         if (place / "config.json").exists() and read_config(place) != run.config:

@@ -20,7 +20,8 @@ class RunShape:
     """Static sizes of a run. Changing any of them triggers recompilation."""
 
     num_envs: int = 128
-    """Parallel environments, in total over all groups of the update batch."""
+    """Parallel environments, in total over all groups of the update batch. The paper does not state
+    their number."""
     update_batch_size: int = 2
     """Groups of environments. Each is shuffled and normalised separately; gradients are averaged
     over groups (Table 3)."""
@@ -33,7 +34,7 @@ class RunShape:
     network: str = "gru"
     """gru, feedforward, or a custom network as package.module:function."""
     actor_hidden_size: int = 128
-    """Width of the actor's layers and recurrent state."""
+    """Width of the actor's layers and recurrent state (128 in Mava, not stated in the paper)."""
     critic_hidden_size: int = 128
     """Width of the critic's layers and recurrent state."""
     actor_depth: int = 1
@@ -48,12 +49,12 @@ class RunShape:
     """Distribution of continuous actions. squashed: a Gaussian squashed into (-1, 1) by tanh.
     clipped: a plain Gaussian, clipped to [-1, 1] before it reaches the environment."""
     time_limit: Literal["end", "bootstrap"] = "end"
-    """end: a time limit counts as the end of the episode, as in the paper. bootstrap: the return
+    """end: a time limit counts as the end of the episode, as in Mava. bootstrap: the return
     continues with the value of the last state."""
     mask_inactive: bool = False
     """Exclude samples of dead or finished agents from the loss."""
     num_eval_episodes: int = 32
-    """Episodes per evaluation."""
+    """Episodes per evaluation (32 in Mava; the paper does not state it)."""
 
     def __post_init__(self) -> None:
         """Make the path of a network file absolute, so that it is found from any directory."""

@@ -27,9 +27,8 @@ class Outcome:
 
 
 def write_outcome(outcome: Outcome, origin: dict[str, Any]) -> None:
-    """Write ``trials.csv``, ``best.json`` if a trial is complete, and ``importance.json``.
-
-    The last one marks the end of the search.
+    """Write ``trials.csv``, ``best.json`` if a trial was completed, and ``importance.json``, which
+    marks the end of the search.
     """
     search = outcome.search
     write_trials(search, outcome.rows)
@@ -41,7 +40,7 @@ def write_outcome(outcome: Outcome, origin: dict[str, Any]) -> None:
 
 
 def write_best(outcome: Outcome, origin: dict[str, Any]) -> None:
-    """Write the best trial, if there is one, as a complete configuration."""
+    """Write the best trial as a complete configuration, if there is one."""
     search, rows, best = outcome.search, outcome.rows, outcome.best
     if best is None:
         return

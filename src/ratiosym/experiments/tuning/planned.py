@@ -6,7 +6,7 @@ from typing import Any
 
 from ratiosym.experiments.plans import Plan, Tuning
 from ratiosym.experiments.presets import change
-from ratiosym.experiments.settings import Wanted
+from ratiosym.experiments.settings import Pair
 from ratiosym.experiments.tuning.search import Search
 
 
@@ -17,25 +17,25 @@ def planned_searches(
     name: str = "",
     options: dict[str, Any] | None = None,
     **fields: Any,
-) -> dict[Wanted, Search]:
-    """Return one search per task and algorithm, in TREE/TASK/LABEL.
+) -> dict[Pair, Search]:
+    """Return one search for every task and algorithm, in TREE/TASK/LABEL.
 
     ``options`` override settings of the trials' runs, ``fields`` are fields of ``Search``, and
     ``name`` is the prefix of the searches' names in a database.
     """
     found = {}
     algorithms = {algorithm.label: algorithm for algorithm in plan.algorithms}
-    for want in plan.pairs():
-        algorithm = algorithms[want.label]
+    for pair in plan.pairs():
+        algorithm = algorithms[pair.label]
         search = Search(
-            change(plan.tuning_config(algorithm, want.task), **(options or {})),
+            change(plan.tuning_config(algorithm, pair.task), **(options or {})),
             tuning.num_trials(algorithm),
-            tree / want.place,
+            tree / pair.place,
             tuning.seeds,
             tuning.sampler_seed,
-            name="/".join(filter(None, (name, *want.place.parts))),
+            name="/".join(filter(None, (name, *pair.place.parts))),
             kind=tuning.search,
             grid=tuning.points(algorithm),
         )
-        found[want] = dataclasses.replace(search, **fields)
+        found[pair] = dataclasses.replace(search, **fields)
     return found

@@ -59,7 +59,9 @@ def tune_all(
     on_poll: Callable[[], None] = lambda: None,
     train: TrainSeed = train_seed,
 ) -> None:
-    """Run or resume searches in parallel, and write the results of each when it has finished."""
+    """Run or resume searches side by side, and write the results of each as soon as it has
+    finished.
+    """
     left = [search for search in searches if not has_ended(search)]
     for search in left:
         check_search(search, is_shared=True)
@@ -86,7 +88,7 @@ def tune_all(
 
 
 def check_search(search: Search, is_shared: bool) -> None:
-    """Raise ``InputError`` if a search cannot run: values, sizes, devices, trackers."""
+    """Raise unless the values, sizes, devices and trackers of a search are valid."""
     search.validate()
     # Check that the task exists and that the groups fit the devices.
     make_learner(make(search.config.task), search.config, 1)
@@ -96,7 +98,7 @@ def check_search(search: Search, is_shared: bool) -> None:
 
 
 def begin_search(search: Search) -> TrialQueue:
-    """Set up the directory of a search, and return its trials."""
+    """Prepare the directory of a search and return its trials."""
     begin_directory(search)
     with database_errors(search.storage):
         queue = TrialQueue(search)
@@ -109,7 +111,7 @@ def begin_search(search: Search) -> TrialQueue:
 
 
 def has_all_trials(search: Search) -> bool:
-    """Whether results on disk, if there are any, cover as many trials."""
+    """Whether the results on disk are of as many trials."""
     path = search.out / "trials.csv"
     return path.exists() and len(path.read_text().splitlines()) - 1 == search.num_trials
 
@@ -125,7 +127,7 @@ def end_search(search: Search) -> Outcome:
 
 
 def begin_directory(search: Search) -> None:
-    """Set up the directory of a search, unless it contains something else."""
+    """Create the directory of a search; raise if it contains something else."""
     out, path = search.out, search.out / "search.json"
     try:
         if path.exists():

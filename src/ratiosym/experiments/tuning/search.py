@@ -53,7 +53,7 @@ class Search:
 
     @property
     def space(self) -> dict[str, Choices]:
-        """The search space."""
+        """Values to search, by option name."""
         space = search_space(self.config.objective, self.kind)
         if not self.grid:
             return space
@@ -134,7 +134,9 @@ class TrialRow:
 
 
 def best_of(rows: list[TrialRow], objective: str) -> TrialRow | None:
-    """Return the best complete trial; ties go to the narrower trust region, then the earlier."""
+    """Return the best complete trial; among equals, the one with the narrowest trust region, then
+    the earliest.
+    """
 
     def quality(row: TrialRow) -> tuple[float, float]:
         assert row.value is not None

@@ -1,4 +1,4 @@
-"""Status of a search, determined from its files only."""
+"""The progress of a search, determined from its files alone."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ratiosym.errors import InputError
 from ratiosym.experiments.jobs.job import is_locked
-from ratiosym.experiments.settings import Wanted
+from ratiosym.experiments.settings import Pair
 from ratiosym.experiments.tuning.search import FINISHED, Search, TrialRow, best_of
 from ratiosym.runs import files
 
@@ -19,7 +19,7 @@ SearchState = Literal["done", "running", "interrupted", "missing"]
 class SearchStatus:
     """State of one search of a plan."""
 
-    want: Wanted
+    pair: Pair
     num_trials: int
     num_seeds: int  # of a trial
     state: SearchState
@@ -30,28 +30,25 @@ class SearchStatus:
 
     @property
     def share(self) -> float:
-        """Fraction that is done, counting pruned trials as complete."""
+        """Fraction of finished trials, pruned ones included."""
         return 1.0 if self.state == "done" else self.trials / self.num_trials
 
     def seconds_left(self, usual: float | None) -> float | None:
-        """Estimate the time left for one worker without pruning.
-
-        ``usual`` is the time per seed in other searches.
-        """
+        """Estimate the time left for one worker; ``usual`` is the time per seed elsewhere."""
         each = self.seconds or usual
         left = (1 - self.share) * self.num_trials * self.num_seeds
         return 0.0 if left == 0 else None if each is None else left * each
 
 
 class SearchNotes:
-    """Progress of a search, recorded by its workers in ``work/progress.json``."""
+    """The progress of a search, which workers write to ``work/progress.json``."""
 
     def __init__(self, search: Search) -> None:
         self.search, self.began = search, monotonic()
         self.seeds_before: int | None = None
 
     def take(self, rows: list[TrialRow]) -> None:
-        """Record the state of all trials and the time per seed."""
+        """Record the state of all trials and the time per seed of this worker."""
         seeds = sum(len(row.seeds) for row in rows)
         if self.seeds_before is None:
             self.seeds_before = seeds
@@ -67,7 +64,7 @@ class SearchNotes:
 
 
 def notes_file(out: Path) -> Path:
-    """Return the file in which workers record the progress of a search."""
+    """Return the file with the progress of a search."""
     return out / "work" / "progress.json"
 
 
@@ -76,9 +73,9 @@ def has_ended(search: Search) -> bool:
     return (search.out / "importance.json").exists()
 
 
-def search_status(want: Wanted, search: Search) -> SearchStatus:
+def search_status(pair: Pair, search: Search) -> SearchStatus:
     """Determine the state of a search from its files."""
-    plan = (want, search.num_trials, len(search.seeds))
+    plan = (pair, search.num_trials, len(search.seeds))
     if has_ended(search):
         path = search.out / "best.json"
         best = files.read_json(path)["value"] if path.exists() else None

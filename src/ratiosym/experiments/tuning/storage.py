@@ -204,6 +204,13 @@ def _quote(shown: str) -> str:
     return shown if shown.startswith("(") else f"'{shown}'"
 
 
+def check_storage(address: str | None) -> None:
+    """Raise unless the database, if there is one, can be used."""
+    if address is not None:
+        with database_errors(address):
+            PostgresDatabase(address, "check")
+
+
 @contextmanager
 def database_errors(address: str | None) -> Iterator[None]:
     """Turn database errors into a short message without the password."""

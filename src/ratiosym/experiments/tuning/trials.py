@@ -98,7 +98,7 @@ class TrialQueue:
                 self.study.add_trial(self.make_waiting(number, last))
 
     def make_waiting(self, number: int, last: FrozenTrial | None) -> FrozenTrial:
-        """Create a waiting trial, with the results of an interrupted one of the same number."""
+        """Create a waiting trial with the parameters and seeds of an interrupted one."""
         grid = self.search.grid
         params = grid[number] if grid else last.params if last is not None else {}
         is_known = params.keys() == self.distributions.keys()
@@ -111,16 +111,15 @@ class TrialQueue:
         )
 
     def has_waiting(self) -> bool:
-        """Whether some trial is waiting for a worker."""
+        """Whether some trial waits for a worker."""
         with self.home.exclusive():
             self.fill()
         return any(trial.state == TrialState.WAITING for trial in self.trials())
 
     def claim(self, held: ExitStack, is_patient: bool = True) -> Any:
-        """Claim a trial until ``held`` closes; return None when all are finished.
+        """Claim a trial until ``held`` closes; None when all are finished.
 
-        If ``is_patient``, waits for other workers, as they may die and leave their trials to this
-        one.
+        A patient worker waits for the others, which may die and leave their trials to it.
         """
         while True:
             with self.home.exclusive():

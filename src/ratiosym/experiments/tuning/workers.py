@@ -40,9 +40,8 @@ def run_trials(
     on_progress: OnProgress = ignore_progress,
     is_patient: bool = True,
 ) -> None:
-    """Run trials until all are finished, possibly together with other workers.
-
-    A worker that is not patient ends when there is no trial left to claim.
+    """Run trials until all are finished, also by other workers; without ``is_patient``, until
+    none is left to claim.
     """
     notes = SearchNotes(search)
     with database_errors(search.storage):
@@ -120,21 +119,21 @@ class WorkerJob:
 
     @property
     def name(self) -> str:
-        """Its path, which is unique among the workers of many searches."""
+        """Its path, which is unique among the workers of several searches."""
         return str(self.path)
 
     @property
     def path(self) -> Path:
-        """Prefix of its lock and log, with the host, as machines may share a directory."""
+        """Prefix of its lock and log, with the host: several machines may share a directory."""
         return self.search.out.absolute() / "work" / f"worker-{self.host}-{self.number}"
 
     @property
     def is_first(self) -> bool:
-        """Whether it stays until the end."""
+        """Whether this worker stays until all trials are finished."""
         return self.number == 0
 
     def is_over(self) -> bool:
-        """Whether all trials are finished, or nothing is left for it."""
+        """Whether all trials are finished or, for later workers, claimed."""
         if has_ended(self.search):
             return True
         queue = TrialQueue(self.search)
@@ -153,7 +152,7 @@ class WorkerJob:
 
 
 def worker_jobs(searches: Sequence[Search], capacity: int, train: TrainSeed) -> list[WorkerJob]:
-    """Create workers for searches: a first one for each, then more while there is room."""
+    """Return the workers of searches: a first one for each, then more for all."""
     most = min(capacity, 1 + math.ceil(capacity / len(searches)))
     return [
         WorkerJob(search, number, train)
