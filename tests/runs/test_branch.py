@@ -71,12 +71,12 @@ def test_resuming_a_branch_is_exact(branched, tmp_path):
 def test_a_branch_without_its_past_is_not_started_over(branched, parent, tmp_path):
     shutil.rmtree(branched / "checkpoint")
     before = contents(branched)
-    with pytest.raises(InputError, match=r"are gone, so that it cannot be resumed\..*branch from"):
+    with pytest.raises(InputError, match=r"are missing, so it cannot be resumed\..*branch from"):
         resume(branched)  # it has trained, so its rows are not discarded
     (branched / "training.csv").unlink()
     (branched / "evaluations.csv").unlink()
     shutil.rmtree(parent)
-    with pytest.raises(InputError, match=r"after update 12 has gone or changed\. It cannot be"):
+    with pytest.raises(InputError, match=r"after update 12 is missing or changed\. It cannot be"):
         resume(branched)
     assert contents(branched).keys() <= before.keys()
 

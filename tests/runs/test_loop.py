@@ -605,7 +605,7 @@ class BrokenSoon(Broken):
 
 BROKEN = (
     r"The loss of seed 0 is not a finite number after update 3\. The environment is the cause: the "
-    r"reward of agent 0 in environment 0 is nan at its step 41\. Other settings do not help"
+    r"reward of agent 0 in environment 0 is nan at its step 41\. Other settings will not help"
 )
 
 

@@ -1,7 +1,7 @@
-"""Why a loss stopped being finite: the environment, or the learner?
+"""Find out whether the environment or the learner caused a non-finite loss.
 
-Nothing is watched while a run trains. Once a loss is not finite, the updates since the last
-checkpoint are repeated and the rollout of the one that failed is looked at, number by number.
+Nothing is checked during training. Once a loss is not finite, the updates since the last checkpoint
+are repeated, and the rollout of the failed one is searched for non-finite numbers.
 """
 
 from functools import partial
@@ -21,10 +21,10 @@ from ratiosym.types import Transition
 def find_cause(
     learner: Learner, config: RunConfig, index: int, state: TrainState, update: int, failed: int
 ) -> str | None:
-    """What the environment did wrong in update ``failed``, in a sentence; None where all that it
-    gave was finite.
+    """Describe what the environment did wrong in update ``failed``; None if its outputs were
+    finite.
 
-    ``state`` is after ``update`` updates, and ``index`` is that of the seed whose loss failed.
+    ``state`` is after ``update`` updates, and ``index`` is that of the failed seed.
     """
     bounds = jax.tree.map(np.float32, config.bounds)
     for number in range(update, failed - 1):
@@ -35,8 +35,8 @@ def find_cause(
 
 
 def _repeat_rollout(learner: Learner, state: TrainState, index: int) -> Transition:
-    """The rollout of one seed, [T, E, ...], with the random numbers that it had (``seed_step``)."""
-    keys = jax.random.key_data(state.groups.key)  # keys themselves cannot leave the devices
+    """Repeat the rollout of one seed, [T, E, ...], with its random numbers (see ``seed_step``)."""
+    keys = jax.random.key_data(state.groups.key)  # keys themselves cannot be moved off the devices
     groups = jax.tree.map(lambda x: x[index], to_host(state.groups._replace(key=keys)))
     actor = jax.tree.map(lambda x: x[index], to_host(state.params.actor))
     keys = jax.vmap(jax.random.split)(jax.random.wrap_key_data(groups.key))
@@ -47,9 +47,9 @@ def _repeat_rollout(learner: Learner, state: TrainState, index: int) -> Transiti
 
 
 def describe(transition: Transition, steps_before: int) -> str | None:
-    """The first number of an environment that is not finite; None if there is none, or if the
-    policy's own actions were not finite before it.
+    """Describe the first non-finite number of an environment.
 
+    Returns None if there is none, or if the policy's actions were non-finite before it.
     ``steps_before`` counts the steps of each environment before this rollout.
     """
     seen, after = transition.observation, transition.last_observation
@@ -66,7 +66,7 @@ def describe(transition: Transition, steps_before: int) -> str | None:
     place, what, values = min(found, key=lambda entry: entry[0][0])  # the earliest
     time, env, *rest = place
     actions = [_first(np.asarray(x, np.float64)) for x in jax.tree.leaves(transition.action)]
-    # What is observed comes before the action of a step, the reward after it.
+    # Observations precede the action of a step; the reward follows it.
     first_action = min((action[0] for action in actions if action is not None), default=None)
     is_before = values is seen.local or values is seen.state
     if first_action is not None and first_action < time + (not is_before):
@@ -76,12 +76,12 @@ def describe(transition: Transition, steps_before: int) -> str | None:
     episode = f" (step {time - starts[-1] + 1} of its episode)" if len(starts) else ""
     return (
         f"The environment is the cause: the {what}{agent} in environment {env} is {values[place]} "
-        f"at its step {steps_before + time + 1}{episode}. Other settings do not help; correct the "
-        f"environment (ratiosym.check_env tests it)."
+        f"at its step {steps_before + time + 1}{episode}. Other settings will not help; fix the "
+        f"environment (test it with ratiosym.check_env)."
     )
 
 
 def _first(values: Any) -> tuple[int, ...] | None:
-    """The place of the first number that is not finite, [T, E, ...], in the order of time."""
+    """Return the index of the first non-finite number of [T, E, ...] in time order."""
     places = np.argwhere(~np.isfinite(values))
     return tuple(map(int, places[0])) if len(places) else None

@@ -1,7 +1,7 @@
-"""A new run from a checkpoint of another, with other settings.
+"""Start a new run from a checkpoint of another, with other settings.
 
-It begins as a copy: the parent's checkpoint, and the parent's tables up to it. From there on it is
-a run like any other, which is resumed by itself. Its ``config.json`` names the parent.
+The new run starts with copies of the parent's checkpoint and of its tables up to it. From then on
+it is an ordinary run, which is resumed separately. Its ``config.json`` names the parent.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ from ratiosym.runs.checkpoint import Checkpoint
 from ratiosym.runs.directory import Parent, Run, read_config, run_directories, table_extents
 from ratiosym.runs.files import write_whole
 
-# Whatever else the state of a run or its count of steps depends on.
+# Further settings that the state of a run or its step count depend on.
 FREE = ("num_epochs", "num_minibatches", "time_limit", "mask_inactive", "num_eval_episodes")
 
 
 def find_parent(name: str | Path) -> tuple[Run, int]:
-    """A run and one of its checkpoints from ``RUN`` (the newest) or ``RUN@UPDATE``."""
+    """Find a run and one of its checkpoints from ``RUN`` (the newest) or ``RUN@UPDATE``."""
     path, at, number = str(name).rpartition("@")
     has_update = bool(at) and number.isdecimal() and not Path(name).is_dir()
     directory = Path(path if has_update else name)
@@ -33,7 +33,7 @@ def find_parent(name: str | Path) -> tuple[Run, int]:
     run = Run(directories[0], read_config(directories[0]))
     present = checkpoint.updates(run.checkpoints)
     if not present:
-        raise InputError(f"The run in '{run.directory}' has no checkpoint to begin with.")
+        raise InputError(f"The run in '{run.directory}' has no checkpoint to start from.")
     update = int(number) if has_update else present[-1]
     if update not in present:
         there = ", ".join(map(str, present))
@@ -45,7 +45,7 @@ def find_parent(name: str | Path) -> tuple[Run, int]:
 
 
 def check_settings(parent: Run, update: int, config: RunConfig) -> None:
-    """Raise InputError unless a run with these settings can begin with that checkpoint."""
+    """Raise ``InputError`` unless a run with these settings can start from the checkpoint."""
     old = parent.config
     pairs = {name: (getattr(old, name), getattr(config, name)) for name in ("task", "seed")}
     for f in fields(config.shape):
@@ -67,13 +67,13 @@ def check_settings(parent: Run, update: int, config: RunConfig) -> None:
 
 
 def default_out(parent: Run, update: int) -> Path:
-    """Beside the parent."""
+    """Return a directory next to the parent's."""
     directory = parent.directory.absolute()
     return directory.with_name(f"{directory.name}-from-{update}")
 
 
 def describe_parent(parent: Run, update: int) -> Parent:
-    """What the record of a branch says of its parent."""
+    """Return the description of the parent for the record."""
     listing = parent.checkpoints / str(update) / checkpoint.LISTING
     try:
         checksum = hashlib.sha256(listing.read_bytes()).hexdigest()
@@ -83,7 +83,7 @@ def describe_parent(parent: Run, update: int) -> Parent:
 
 
 def copy_parent(run: Run, parent: Run, found: Checkpoint) -> None:
-    """Put the parent's tables and checkpoint into a new run, the checkpoint last."""
+    """Copy the parent's tables and then its checkpoint to a new run."""
     run.checkpoints.mkdir(parents=True, exist_ok=True)
     for name, extent in table_extents(parent, found).items():
         data = tables.read_beginning(*parent.table_files(name), extent)
@@ -94,7 +94,7 @@ def copy_parent(run: Run, parent: Run, found: Checkpoint) -> None:
 
 
 def complete_copy(run: Run, recorded: Parent) -> None:
-    """Copy the parent again where that was interrupted; nothing else can have happened before."""
+    """Repeat the copy of the parent if it was interrupted."""
     if checkpoint.updates(run.checkpoints):
         return
     parent = Run(Path(recorded.run), run.config)
@@ -102,7 +102,7 @@ def complete_copy(run: Run, recorded: Parent) -> None:
     if not is_there:
         raise InputError(
             f"The run in '{run.directory}' has no checkpoint, and that of its parent "
-            f"'{recorded.run}' after update {recorded.update} has gone or changed. It cannot be "
+            f"'{recorded.run}' after update {recorded.update} is missing or changed. It cannot be "
             f"resumed."
         )
     found = checkpoint.load(parent.checkpoints, recorded.update)
@@ -110,7 +110,7 @@ def complete_copy(run: Run, recorded: Parent) -> None:
         table = run.table_files(name)[0]
         if table.exists() and table.stat().st_size > extent.num_bytes:
             raise InputError(
-                f"The checkpoints of the run in '{run.directory}' are gone, so that it cannot be "
-                f"resumed. Its tables are as they were; branch from '{recorded.run}' again."
+                f"The checkpoints of the run in '{run.directory}' are missing, so it cannot be "
+                f"resumed. Its tables were not changed; branch from '{recorded.run}' again."
             )
     copy_parent(run, parent, found)

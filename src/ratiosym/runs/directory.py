@@ -314,7 +314,7 @@ def bring_to_checkpoint(runs: list[Run], found: list[checkpoint.Checkpoint] | No
 
 
 def read_returns(run: Run, found: checkpoint.Checkpoint) -> Returns:
-    """Read the evaluations that a checkpoint has behind it."""
+    """Read the evaluations before a checkpoint."""
     path = run.checkpoints / str(found.meta.update)
     returns = read_record(Returns, found.meta.returns, f"'{path}'")
     rows = (returns.first, returns.best, returns.last)
@@ -324,7 +324,7 @@ def read_returns(run: Run, found: checkpoint.Checkpoint) -> Returns:
 
 
 def table_extents(run: Run, found: checkpoint.Checkpoint | None) -> dict[str, Extent]:
-    """How long the tables of a run were at a checkpoint, or at its start."""
+    """Return the extents of a run's tables at a checkpoint, or at its start."""
     if found is None:
         return dict.fromkeys(TABLES, tables.EMPTY)
     what = f"The checkpoint in '{run.directory}'"

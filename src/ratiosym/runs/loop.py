@@ -177,9 +177,9 @@ def branch(
     track: Sequence[str] | None = None,
     env: Env | None = None,
 ) -> list[Run]:
-    """A new run from a checkpoint of another one, ``RUN`` or ``RUN@UPDATE``, with other settings.
+    """Start a new run from a checkpoint of another, ``RUN`` or ``RUN@UPDATE``, with other settings.
 
-    Its tables begin with the parent's rows up to that checkpoint, and its record names the parent.
+    Its tables start with the parent's rows up to that checkpoint, and its record names the parent.
     """
     source, update = find_parent(parent)
     config.validate()
@@ -341,7 +341,7 @@ def train_and_record(
 
 @contextmanager
 def explaining(learner: Learner, runs: list[Run]) -> Iterator[None]:
-    """Say why a loss is not finite, and what to do about it."""
+    """Add the cause of a non-finite loss, and what to do about it, to the error."""
     try:
         yield
     except NonFiniteLoss as error:
@@ -349,18 +349,20 @@ def explaining(learner: Learner, runs: list[Run]) -> Iterator[None]:
 
 
 def reason(learner: Learner, runs: list[Run], error: NonFiniteLoss) -> str:
-    """What the environment did wrong; if nothing, the usual advice and how to follow it."""
+    """Return what the environment did wrong, or else the usual advice and how to follow it."""
     failed = next(run for run in runs if run.config.seed == error.seed)
     advice = (
         f"{error.ADVICE} From the last good checkpoint with another rate: ratiosym train "
         f"--from '{failed.directory}' --actor-learning-rate "
         f"{failed.config.hyperparameters.actor_learning_rate / 4:g}"
     )
-    if jax.process_count() > 1:  # not all of them need to fail, and to repeat updates takes all
+    if (
+        jax.process_count() > 1
+    ):  # repeating updates takes all processes, but not all of them need to have failed
         return advice
     try:
         found = find_checkpoints(failed.directory, runs)
-    except (InputError, OSError):  # removed meanwhile: no reason to hide what happened
+    except (InputError, OSError):  # removed in the meantime; do not hide the original error
         found = None
     if found is None:
         return advice

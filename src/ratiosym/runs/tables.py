@@ -106,7 +106,7 @@ def restore_table(path: Path, journal: Path, extent: Extent) -> None:
 
 
 def read_beginning(path: Path, journal: Path, extent: Extent) -> bytes:
-    """The rows that a table had at a checkpoint, from the table or its journal."""
+    """Return the rows of a table at a checkpoint, from the table or its journal."""
     check_table(path, journal, extent)
     if not extent.num_bytes:
         return b""

@@ -16,8 +16,8 @@ from ratiosym.envs.arrays import strongly_typed
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
 
-# The settings of the environment's own paper, where they differ from the library's defaults (see
-# docs/decisions.md, 26). All other settings are the same in both.
+# The settings of the environment's own paper (docs/decisions.md, 26). Settings that are not listed
+# are the library's defaults, which agree with that paper.
 SETTINGS = {
     "goal_radius": 0.3,
     "goal_rew": 4.0,
