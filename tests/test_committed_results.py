@@ -8,8 +8,9 @@ import pytest
 from ratiosym.experiments.settings import read_shipped
 from ratiosym.report.analysis import analyse
 from ratiosym.report.export import to_csv, to_marl_eval
+from ratiosym.report.page import all_tables
 from ratiosym.report.results import load
-from ratiosym.report.tables import make_tables, to_latex, to_markdown
+from ratiosym.report.tables import to_latex, to_markdown
 from ratiosym.runs.files import read_json
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -22,7 +23,8 @@ def found():
 
 
 def test_it_is_whole(found):
-    plan = found.results.plan
+    (study,) = found.results.studies
+    plan = study.plan
     assert plan.name == "first-results"
     assert not found.results.absent
     assert len(found.results.runs) == len(plan.runs()) == 30
@@ -47,7 +49,7 @@ def test_its_numbers_are_those_of_its_runs(found):
     folder = STUDY / "report-files"
     assert (folder / "runs.csv").read_text() == to_csv(found)
     assert (folder / "marl-eval.json").read_text() == to_marl_eval(found)
-    for table in make_tables(found):
+    for table in all_tables(found):
         assert (folder / f"{table.name}.md").read_text() == to_markdown(table, found.notes)
         assert (folder / f"{table.name}.tex").read_text() == to_latex(table, found.notes)
 
@@ -62,6 +64,20 @@ def test_the_text_shows_its_tables():
         ]
         assert len(rows) > 2
         assert "\n".join(rows) in text, name
+
+
+def test_the_text_tells_how_far_the_ratios_go(found):
+    """The extremes among all samples of all updates and seeds."""
+    rows = []
+    for task in found.results.tasks:
+        cells = [task]
+        for label in found.titles:
+            runs = found.results.of(task, label)
+            low = min(run.training["ratio_min"].min() for run in runs)
+            high = max(run.training["ratio_max"].max() for run in runs)
+            cells.append(f"{low:.3g} to {high:.3g}")
+        rows.append("| " + " | ".join(cells) + " |")
+    assert "\n".join(rows) in (RESULTS / "README.md").read_text()
 
 
 SHIPPED = [(task, objective) for task, entries in read_shipped().items() for objective in entries]
@@ -84,5 +100,14 @@ def test_shipped_settings_are_the_best_trial(task, objective):
     assert {name: float(best[name]) for name in entry["options"]} == entry["options"]
     assert {seed: float(best[f"seed-{seed}"]) for seed in entry["seeds"]} == entry["seeds"]
     assert len(rows) == sum(entry["trials"].values())
+    search = RESULTS / "tuning" / task / objective
+    outcome = read_json(search / "best.json")
+    assert {name: outcome[name] for name in ("value", "trial", "trials", "steps", "seeds")} == {
+        name: entry[name] for name in ("value", "trial", "trials", "steps", "seeds")
+    }
+    assert outcome["params"] == entry["options"]
+    settings = read_json(search / "search.json")["settings"]
+    assert (settings["run"]["task"], settings["run"]["objective"]) == (task, objective)
+    assert set(settings["space"]) == set(entry["options"])
     text = (RESULTS.parent / "docs" / "tuning.md").read_text()
     assert f"| `{task}` | `{objective}` |" in text

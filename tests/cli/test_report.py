@@ -14,8 +14,9 @@ def test_a_report(ask, here):
     shutil.rmtree(here / "study/runs/mpe-spread-3ag/mars/seed-2")
     text = ask("report", "study", "--out", "out/page.html")
     assert re.search(
-        r"Connector +0\.77 \(0\.74, 0\.79\) +0\.55 \(0\.53, 0\.57\) +0\.98 \(0\.96, 1\.00\)", text
+        r"Connector +0\.98 \(0\.96, 1\.00\) +0\.77 \(0\.74, 0\.79\) +0\.55 \(0\.53, 0\.57\)", text
     )
+    assert "On Connector MARS is better than MAPPO (P = 1.00" in " ".join(text.split())
     assert "Not finished: runs/mpe-spread-3ag/mars/seed-2: not started" in text
     assert "Note: 1 of 18 planned runs are not part of the comparison" in " ".join(text.split())
     assert (

@@ -68,6 +68,10 @@ def write_run(directory, config, level, absolute, num=6, updates=24):
         "seed": config.seed,
         "steps": budget,
     }
+    write_table(
+        directory / "absolute_metric.csv",
+        [{"episode": k, "return": absolute + 0.1 * (-1, 1)[k], "length": 5} for k in range(2)],
+    )
     write_json(directory / "summary.json", {**summary, "absolute_metric": evaluation(0, absolute)})
 
 
@@ -89,3 +93,17 @@ def update(number, steps):
         "ratio_min": float(np.exp(-0.1 * number)),
         "ratio_max": 1 + 0.1 * number,
     }
+
+
+def write_sweep(directory, tasks=("mpe-spread-3ag",), seeds=2, **changes):
+    """A study that varies the trust region: MARS with two, MAPPO with one. The wide one is best."""
+    algorithms = (
+        Algorithm("mappo-0.2", "mappo", {"epsilon": 0.2}),
+        Algorithm("mars-0.8-1.2", "mars", {"b_lower": 0.8, "b_upper": 1.2}),
+        Algorithm("mars-0.5-2", "mars", {"b_lower": 0.5, "b_upper": 2.0}),
+    )
+    levels = {"mappo-0.2": 0.5, "mars-0.8-1.2": 0.6, "mars-0.5-2": 0.9}
+    plan = make_plan(tasks=tasks, seeds=seeds, algorithms=algorithms, **changes)
+    return write_study(
+        directory, plan, lambda task, label, seed: levels[label] + 0.1 * seed, num=10
+    )

@@ -8,10 +8,11 @@ import pytest
 
 from ratiosym.envs.suites import SUITES
 from ratiosym.envs.tasks import TASKS
-from ratiosym.report.analysis import SuiteNumbers, analyse
+from ratiosym.report.analysis import SuiteNumbers, analyse, verdict
 from ratiosym.report.results import load
 from ratiosym.report.statistics import Estimate
 from ratiosym.runs.files import read_json, write_json
+from ratiosym.runs.tables import write_table
 from tests.report.studies import final_return, make_plan, write_run, write_study
 
 
@@ -79,6 +80,32 @@ def test_ratios_keep_their_extremes(analysis):
     np.testing.assert_allclose(curve.value, 1 + 0.1 * np.arange(1, 25))
     low = analysis.tasks["mpe-spread-3ag"].ratios["ratio_min"]["mars"].curve.value
     np.testing.assert_allclose(low, np.exp(-0.1 * np.arange(1, 25)))
+
+
+def test_ratios_of_runs_are_averaged_geometrically(tmp_path):
+    """A ratio of 4 and one of 1/4 are equally far from 1: on average neither."""
+    plan = make_plan(tasks=("mpe-spread-3ag",), labels=("mars",), seeds=2)
+    write_study(tmp_path, plan)
+    for seed, ratio in enumerate((4.0, 0.25)):
+        path = tmp_path / f"runs/mpe-spread-3ag/mars/seed-{seed}/training.csv"
+        rows = [
+            {"update": k, "steps": 128 * k, "ratio_min": ratio, "ratio_max": ratio} for k in (1, 2)
+        ]
+        write_table(path, rows)
+    ratios = analyse(load(tmp_path)).tasks["mpe-spread-3ag"].ratios
+    for name in ("ratio_max", "ratio_min"):
+        np.testing.assert_allclose(ratios[name]["mars"].curve.value, [1, 1])  # not 2.125
+        np.testing.assert_allclose(ratios[name]["mars"].curve.low, [0.25, 0.25])
+
+
+def test_scores_are_interquartile_means(tmp_path):
+    """Of four runs the best and the worst do not count."""
+    plan = make_plan(tasks=("mpe-spread-3ag",), labels=("mars", "mappo"), seeds=4)
+    of_run = {"mars": (0.0, 0.1, 0.3, 10.0), "mappo": (5.0, 5.0, 5.0, 5.0)}
+    numbers = of(tmp_path, plan, final=lambda task, label, seed: of_run[label][seed])
+    assert numbers.suites["mpe"].scores["mars"].value == pytest.approx(0.02)  # a mean has 0.26
+    assert numbers.overall.scores["mars"].value == pytest.approx(0.02)
+    assert numbers.suites["mpe"].scores["mappo"].value == pytest.approx(0.5)
 
 
 def test_long_training_is_drawn_in_stretches(tmp_path):
@@ -180,14 +207,14 @@ def test_one_seed_has_no_interval(tmp_path):
     assert told(numbers, "One seed only: no interval is possible")
     assert not any(e.has_interval for e in numbers.suites["mpe"].scores.values())
     assert numbers.suites["mpe"].scores["mars"].value == 1.0
-    assert len(numbers.notes) == 1
+    assert len(numbers.notes) == 2  # and that the runs are too short
 
 
 @pytest.mark.parametrize(("seeds", "expected"), [(2, True), (4, True), (5, False)])
 def test_few_seeds_are_rough(tmp_path, seeds, expected):
     numbers = of(tmp_path, make_plan(seeds=seeds))
     assert told(numbers, "are rough") is expected
-    assert len(numbers.notes) == expected
+    assert len(numbers.notes) == 1 + expected  # the first: they are too short
 
 
 def test_missing_runs_are_told_and_the_rest_is_compared(study, tmp_path):
@@ -280,3 +307,39 @@ def test_runs_made_apart_are_told(study, tmp_path):
     assert told(numbers, "Runs were made at 2 different commits: 0123abc, 9876fed")
     assert told(numbers, "different versions of jax.")
     assert told(numbers, "1 runs were made with other settings than the plan's (discount)")
+
+
+# ----------------------------------------------------------------------------------------- verdicts
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ((0.9, 0.6, 1.0), "is better than MAPPO (P = 0.90, 95% interval 0.60 to 1.00)"),
+        ((0.1, 0.0, 0.4), "is worse than MAPPO (P = 0.10, 95% interval 0.00 to 0.40)"),
+        ((0.6, 0.4, 0.8), "cannot be told apart from MAPPO (P = 0.60, 95% interval 0.40 to 0.80)"),
+        ((0.4, 0.3, 0.5), "cannot be told apart from MAPPO (P = 0.40, 95% interval 0.30 to 0.50)"),
+        (
+            (1.0, np.nan, np.nan),
+            "has P = 1.00 against MAPPO, from too few runs for an interval",
+        ),
+    ],
+)
+def test_a_verdict_is_one_sentence(found, said):
+    suite = SuiteNumbers("mpe", "MPE", ("t",), {}, {"mappo": Estimate(*found)}, {})
+    titles = {"mars": "MARS", "mappo": "MAPPO"}
+    assert verdict(suite, "mars", titles) == f"On MPE MARS {said}."
+
+
+def test_without_a_second_algorithm_there_is_no_verdict(tmp_path):
+    assert of(tmp_path, make_plan(labels=("mars",))).verdicts == {}
+
+
+def test_runs_that_are_too_short_prove_nothing(study):
+    note = "Runs of 512 environment steps prove nothing about an algorithm"
+    assert analyse(load(study)).notes[0].startswith(note)
+
+
+def test_long_runs_are_not_called_short(tmp_path):
+    plan = make_plan(tasks=("mpe-spread-3ag",), labels=("mars",), options={"steps": 20_480})
+    assert not any("prove nothing" in note for note in of(tmp_path, plan).notes)

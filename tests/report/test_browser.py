@@ -2,13 +2,14 @@
 installs the browser.
 """
 
+import re
 import shutil
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from ratiosym.report.write import write_report
-from tests.report.studies import LEVELS, make_plan, write_study
+from tests.report.studies import LEVELS, make_plan, write_study, write_sweep
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +22,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 700}
+DESKTOP, PHONE = {"width": 1200, "height": 900}, {"width": 400, "height": 700}
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def column(page, table, place):
 def test_it_opens_and_draws_every_curve(open_page, tmp_path):
     page = open_page()
     expect(page).to_have_title("Study tiny")
-    expect(page.locator("svg.chart")).to_have_count(8 + 1 + 9)
+    expect(page.locator("svg.chart")).to_have_count(8 + 1 + 9 * 3)
     for chart in page.locator("svg.chart").all():
         assert chart.locator("path[data-algorithm-line]").count() == 5
     expect(page.locator("#notes")).to_contain_text("1 of 135 planned runs")
@@ -120,7 +121,7 @@ def test_tables_sort(open_page):
     )
     head.get_by_role("button").click()
     expect(head).to_have_attribute("aria-sort", "descending")  # the largest number first
-    scores = [float(x.strip("*")) for x in column(page, table, 6)]
+    scores = [float(x.strip("*")) for x in column(page, table, 2)]
     assert scores == sorted(scores, reverse=True)
     assert column(page, table, 1)[-1] == "PaxMen"
     head.get_by_role("button").click()
@@ -146,7 +147,7 @@ def test_filters(open_page):
     page.get_by_label("All or none of the suites").click()
     expect(page.locator("svg.chart:visible")).to_have_count(1)  # the profile is over all tasks
     page.get_by_label("MPE", exact=True).check()
-    expect(page.locator("#curves figure:visible")).to_have_count(2)
+    expect(page.locator("#curves figure:visible")).to_have_count(2 * 3)
     expect(page.locator("#environments figure:visible")).to_have_count(1)
     assert column(page, "#table-table1", 1) == ["MPE"]
     assert set(column(page, "#table-runs", 1)) == {"mpe-spread-10ag", "mpe-spread-3ag"}
@@ -162,13 +163,13 @@ def test_filters(open_page):
     expect(page.locator("path[data-algorithm-line]")).to_have_count(0)
     page.get_by_label("All or none of the suites").click()
     page.get_by_label("All or none of the algorithms").click()
-    expect(page.locator("svg.chart:visible")).to_have_count(18)
+    expect(page.locator("svg.chart:visible")).to_have_count(36)
 
 
 def test_values_under_the_pointer(open_page):
     """At the right end of mpe-spread-3ag: 15 x 0.92 for MARS, as it is and normalised."""
     page = open_page()
-    figure = page.locator("#curves figure", has_text="mpe-spread-3ag")
+    figure = page.locator("#curves figure", has_text=re.compile("mpe-spread-3ag$")).first
     chart, tip = figure.locator("svg.chart"), figure.locator(".tip")
     expect(tip).to_be_hidden()
     box = chart.bounding_box()
@@ -179,11 +180,12 @@ def test_values_under_the_pointer(open_page):
     page.get_by_label("Show").select_option("return")
     chart.hover(position={"x": box["width"] * 0.96, "y": box["height"] / 2})
     expect(tip).to_contain_text("MARS 13.8 (13.5, 14.1)")
-    page.get_by_label("Show").select_option("ratio_max")
-    chart.hover(position={"x": box["width"] * 0.965, "y": box["height"] / 2})
-    expect(tip).to_contain_text("MARS 3.4 (3.4, 3.4)")
     page.mouse.move(0, 0)
     expect(tip).to_be_hidden()
+    ratios = page.locator("#curves figure", has_text="mpe-spread-3ag: largest ratio")
+    box = ratios.locator("svg.chart").bounding_box()  # in sight, beside the returns
+    ratios.locator("svg.chart").hover(position={"x": box["width"] * 0.965, "y": box["height"] / 2})
+    expect(ratios.locator(".tip")).to_contain_text("MARS 3.4 (3.4, 3.4)")
 
 
 def test_everything_by_keyboard(open_page):
@@ -191,7 +193,7 @@ def test_everything_by_keyboard(open_page):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     reached = set()
-    for _ in range(120):
+    for _ in range(160):
         page.keyboard.press("Tab")
         reached.add(
             page.evaluate(
@@ -230,11 +232,11 @@ def test_everything_by_keyboard(open_page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_overflows_a_phone(open_page, tmp_path, scheme):
     page = open_page(PHONE, has_touch=True, is_mobile=True, color_scheme=scheme)
-    assert page.evaluate("document.documentElement.scrollWidth") == 375
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
     wide = page.evaluate(
         """() => [...document.querySelectorAll("body *")].filter((e) => {
             const box = e.getBoundingClientRect();
-            return box.width > 0 && box.right > 376 && !e.closest(".scroll, pre, .skip");
+            return box.width > 0 && box.right > 401 && !e.closest(".scroll, pre, .skip");
         }).map((e) => e.outerHTML.slice(0, 100))"""
     )
     assert wide == []
@@ -244,11 +246,80 @@ def test_nothing_overflows_a_phone(open_page, tmp_path, scheme):
     expect(tip).to_be_visible()
     box = tip.bounding_box()
     assert box["x"] >= 0
-    assert box["x"] + box["width"] <= 375
-    assert page.evaluate("document.documentElement.scrollWidth") == 375
+    assert box["x"] + box["width"] <= 400
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
     page.screenshot(path=tmp_path / f"{scheme}.png")
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") is (scheme == "light")
+
+
+def test_charts_use_the_width_of_the_window(open_page):
+    """A task's returns and ratios are one row; a chart alone has the whole width."""
+    page = open_page()
+    boxes = [figure.bounding_box() for figure in page.locator("#curves figure").all()[:3]]
+    assert len({box["y"] for box in boxes}) == 1
+    assert boxes[0]["x"] < 20
+    assert boxes[2]["x"] + boxes[2]["width"] > 1170
+    wide = page.locator("#profile figure").bounding_box()
+    assert wide["width"] > 1150
+    assert wide["height"] < 400
+    page.set_viewport_size({"width": 800, "height": 900})
+    page.wait_for_timeout(300)
+    chart = page.locator("#profile svg.chart")
+    assert chart.bounding_box()["width"] < 800
+    assert chart.get_attribute("viewBox").split()[2] == str(round(chart.bounding_box()["width"]))
+
+
+def test_the_legend_stays_in_view(open_page):
+    for size in (DESKTOP, PHONE):
+        page = open_page(size)
+        page.locator("#runs").scroll_into_view_if_needed()
+        assert page.evaluate("window.scrollY") > 2000
+        box = page.locator(".legend").bounding_box()
+        assert box["y"] < 5
+        assert box["height"] < 90
+        expect(page.get_by_label("MARS", exact=True)).to_be_in_viewport()
+
+
+def test_numbers_do_not_break_and_stars_do_not_touch_the_edge(open_page):
+    page = open_page(PHONE)
+    for name in ("table1", "improvement", "tasks"):
+        heights = page.evaluate(
+            f"""() => [...document.querySelectorAll("#table-{name} .interval")].map(
+                (e) => e.getClientRects().length + 100 * (e.offsetHeight > 24))"""
+        )
+        assert heights
+        assert set(heights) == {1}, name
+    gaps = page.evaluate(
+        """() => [...document.querySelectorAll("#table-table1 .star")].map((e) =>
+            e.closest("td").getBoundingClientRect().right - e.getBoundingClientRect().right)"""
+    )
+    assert gaps
+    assert min(gaps) >= 1
+
+
+def test_figures_are_seen(open_page):
+    page = open_page()
+    for image in page.locator("#figures img").all():
+        assert image.evaluate("e => e.complete && e.naturalWidth > 800")
+        assert 700 < image.bounding_box()["width"] <= 1200
+
+
+def test_the_response_is_drawn_and_tells_its_values(browser, tmp_path):
+    write_report(write_sweep(tmp_path))
+    page = browser.new_page(viewport=PHONE, offline=True)
+    page.goto((tmp_path / "report.html").as_uri())
+    figure = page.locator("#response figure").first
+    expect(figure.locator("path[data-objective-line]")).to_have_count(2)
+    chart = figure.locator("svg.chart")
+    assert "0.5–2" in chart.text_content()
+    chart.focus()
+    page.keyboard.press("End")
+    expect(figure.locator(".tip")).to_contain_text("0.5 to 2, width 1.39")
+    expect(figure.locator(".tip")).to_contain_text("MARS 0.86")
+    page.keyboard.press("Home")
+    expect(figure.locator(".tip")).to_contain_text("MAPPO")
+    page.close()
 
 
 def test_a_runs_record_opens(open_page, report):

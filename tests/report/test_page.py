@@ -2,6 +2,7 @@
 opens it.
 """
 
+import base64
 import json
 import re
 import shutil
@@ -13,6 +14,7 @@ import pytest
 
 from ratiosym.errors import InputError
 from ratiosym.experiments.plans import Algorithm
+from ratiosym.report import page as page_module
 from ratiosym.report.analysis import analyse
 from ratiosym.report.page import make_page
 from ratiosym.report.results import load
@@ -20,7 +22,7 @@ from ratiosym.report.write import write_report
 from tests.example_runs import contents
 from tests.report.studies import make_plan, write_study
 
-VOID = {"meta", "link", "input", "br"}
+VOID = {"meta", "link", "input", "br", "img"}
 
 
 class Reader(HTMLParser):
@@ -72,7 +74,7 @@ def test_it_needs_nothing_from_elsewhere(report):
     page = read(report / "report.html")
     addresses = [a.get(k) for _, a in page.elements for k in ("href", "src", "action") if a.get(k)]
     assert addresses
-    assert not [a for a in addresses if re.match(r"[a-z]+:|//", a) and a != "data:,"]
+    assert not [a for a in addresses if re.match(r"(?!data:)[a-z]+:|//", a)]
     assert all("src" not in a for a in page.all("script"))
     assert "url(" not in (report / "report.html").read_text()
     policy = next(
@@ -83,7 +85,14 @@ def test_it_needs_nothing_from_elsewhere(report):
 
 def test_links_lead_to_every_runs_record(report):
     hrefs = [unquote(a["href"]) for a in read(report / "report.html").all("a")]
-    for name in ("config.json", "evaluations.csv", "training.csv", "summary.json"):
+    names = (
+        "config.json",
+        "evaluations.csv",
+        "training.csv",
+        "absolute_metric.csv",
+        "summary.json",
+    )
+    for name in names:
         assert sum(href.endswith(f"/{name}") for href in hrefs) == 18
     for href in hrefs:
         assert href.startswith("#") or (report / href).is_file(), href
@@ -103,8 +112,13 @@ def test_sections_are_reached_by_links(report):
     inner = {a["href"][1:] for a in page.all("a") if a["href"].startswith("#")}
     assert inner <= ids
     assert {
+        "verdicts",
         "scores",
         "improvement",
+        "signs",
+        "figures",
+        "published",
+        "settings",
         "environments",
         "profile",
         "curves",
@@ -119,16 +133,62 @@ def test_curves_are_in_it(report, analysis):
     data = data_of((report / "report.html").read_text())
     assert [a["title"] for a in data["algorithms"]] == ["MARS", "MAPPO", "MASPO"]
     kinds = [chart["kind"] for chart in data["charts"]]
-    assert kinds == ["suite", "suite", "profile", "task", "task"]
-    line = data["charts"][3]["lines"]["return"]["mappo"]
+    assert kinds == ["suite", "suite", *["task", "ratio", "ratio"] * 2, "profile"]
+    line = data["charts"][2]["lines"]["return"]["mappo"]
     assert (
         data["steps"][line["x"]] == analysis.tasks["mpe-spread-3ag"].returns["mappo"].steps.tolist()
     )
     assert line["y"][-1] == 0.72
     assert line["low"][-1] == 0.7
-    assert set(data["charts"][3]["lines"]) == {"return", "ratio_max", "ratio_min"}
+    assert [set(data["charts"][i]["lines"]) for i in (3, 4)] == [{"ratio_max"}, {"ratio_min"}]
     figures = [a for a in read(report / "report.html").all("figure") if "data-chart" in a]
-    assert [a["data-chart"] for a in figures] == [str(i) for i in range(5)]
+    assert [a["data-chart"] for a in figures] == [str(i) for i in range(9)]
+
+
+def test_one_verdict_per_environment(report):
+    text = " ".join(" ".join(read(report / "report.html").texts).split())
+    for suite in ("MPE", "Connector"):
+        assert (
+            f"On {suite} MARS is better than MAPPO (P = 1.00, 95% interval 1.00 to 1.00) and is "
+            f"better than MASPO (P = 1.00, 95% interval 1.00 to 1.00)."
+        ) in text
+
+
+def test_figures_2_and_3_are_in_it(report):
+    """As they are in the files, byte by byte."""
+    images = {a["alt"][:8]: a["src"] for a in read(report / "report.html").all("img")}
+    assert set(images) == {"Figure 2", "Figure 3"}
+    for name, address in (("figure2", images["Figure 2"]), ("figure3", images["Figure 3"])):
+        kind, _, data = address.partition(",")
+        assert kind == "data:image/png;base64"
+        assert base64.b64decode(data) == (report / "report-files" / f"{name}.png").read_bytes()
+
+
+def test_films_are_shown_small_ones_in_the_page(study, tmp_path, monkeypatch):
+    place = shutil.copytree(study, tmp_path / "study")
+    assert 'id="films"' not in page_of(place)
+    film = place / "runs/mpe-spread-3ag/mars/seed-0/episode.gif"
+    film.write_bytes(b"GIF89a film")
+    (image,) = Reader(page_of(place)).all("img")
+    assert image["alt"] == "MARS on mpe-spread-3ag, seed 0"
+    assert base64.b64decode(image["src"].partition(",")[2]) == film.read_bytes()
+    monkeypatch.setattr(page_module, "LARGEST_FILM", 5)
+    linked = Reader(page_of(place))
+    assert linked.all("img") == []
+    assert "runs/mpe-spread-3ag/mars/seed-0/episode.gif" in [a["href"] for a in linked.all("a")]
+
+
+def test_several_studies_on_one_page(study, tmp_path):
+    """Links lead into each directory, and both plans are shown."""
+    plan = make_plan(tasks=("smax-2s3z",), labels=("mars",), seeds=2, name="second")
+    other = write_study(tmp_path / "other", plan)
+    numbers = analyse(load(study, other))
+    reader = Reader(make_page(numbers, tmp_path / "page.html"))
+    hrefs = [unquote(a["href"]) for a in reader.all("a") if not a["href"].startswith("#")]
+    assert len(hrefs) == 5 * (18 + 2)
+    assert all((tmp_path / href).is_file() for href in hrefs)
+    assert "Study tiny + second" in reader.texts
+    assert {"The whole plan tiny", "The whole plan second"} <= set(reader.texts)
 
 
 def test_plan_and_versions_are_in_it(report):
@@ -136,6 +196,7 @@ def test_plan_and_versions_are_in_it(report):
     for fact in ("0123abc", "A processor", "0.10.2", '"preset": "smoke"', "18 of 18 runs finished"):
         assert fact in text
     assert "Intervals of fewer than 5 runs (here 3) are rough" in text
+    assert "Runs of 512 environment steps prove nothing about an algorithm" in text
 
 
 def test_absent_runs_are_listed(study, tmp_path):
@@ -199,7 +260,7 @@ def test_a_study_without_anything_in_common(tmp_path):
     assert {"figure2.png", "figure3.png", "tasks.pdf"} <= files  # each suite has one algorithm
     assert "profiles.png" not in files
     kinds = [chart["kind"] for chart in data_of((tmp_path / "report.html").read_text())["charts"]]
-    assert kinds == ["suite", "suite", "task", "task"]
+    assert kinds == ["suite", "suite", *["task", "ratio", "ratio"] * 2]
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

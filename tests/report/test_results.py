@@ -26,12 +26,15 @@ def test_every_run_is_read(study):
     results = load(study)
     assert len(results.runs) == 2 * 3 * 3
     assert results.absent == ()
-    assert results.plan == make_plan()
-    assert results.details["commit"] == "0123abc"
+    (only,) = results.studies
+    assert only.plan == make_plan()
+    assert only.details["commit"] == "0123abc"
     run = results.of("connector-5x5x3a", "mappo")[2]
     assert (run.task, run.label, run.seed) == ("connector-5x5x3a", "mappo", 2)
     assert str(run.path) == "runs/connector-5x5x3a/mappo/seed-2"
     assert run.absolute == pytest.approx(0.74)
+    np.testing.assert_allclose(run.episodes, [0.64, 0.84])
+    assert run.config.objective_parameters == {"epsilon": 0.2}
     np.testing.assert_allclose(run.returns, 0.74 * np.arange(7) / 6)
     assert run.steps[-1] == run.training["steps"][-1] == 512
     assert run.departures == ()
@@ -47,7 +50,7 @@ def test_the_tests_write_what_runs_write(study, whole):
     )
     for key in ("mean_return", "episodes"):
         assert key in read_json(whole / "summary.json")["absolute_metric"]
-    for name in ("evaluations.csv", "training.csv"):
+    for name in ("evaluations.csv", "training.csv", "absolute_metric.csv"):
         assert set(read_table(made / name)) <= set(read_table(whole / name)), name
     assert set(PROVENANCE) == set(provenance.provenance())
 
@@ -159,3 +162,49 @@ def test_nothing_has_finished(tmp_path):
 def test_write_study_is_whole(tmp_path):
     plan = make_plan(seeds=1)
     assert len(load(write_study(tmp_path, plan)).runs) == len(plan.runs())
+
+
+def test_episodes_of_another_run_are_found_out(copy):
+    """The absolute metric is the mean of its episodes; runs of 0.1 kept none."""
+    (copy / FIRST / "absolute_metric.csv").write_text("episode,return\n0,5.0\n")
+    (copy / "runs/mpe-spread-3ag/mars/seed-1/absolute_metric.csv").unlink()
+    results = load(copy)
+    (absence,) = results.absent
+    assert absence.reason == (
+        "damaged: absolute_metric.csv and summary.json are of different episodes"
+    )
+    assert results.of("mpe-spread-3ag", "mars")[0].episodes is None
+
+
+# --------------------------------------------------------------------------- several as one study
+
+
+def test_several_directories_are_one_study(tmp_path):
+    """One task each; the order of tasks and algorithms is that of the first plans."""
+    one = make_plan(tasks=("smax-2s3z",), labels=("mars", "mappo"), seeds=2, name="one")
+    other = make_plan(tasks=("mpe-spread-3ag",), labels=("maspo", "mars"), seeds=3, name="other")
+    write_study(tmp_path / "one", one)
+    write_study(tmp_path / "other", other)
+    shutil.rmtree(tmp_path / "other/runs/mpe-spread-3ag/mars/seed-2")
+    results = load(tmp_path / "one", tmp_path / "other")
+    assert (results.name, results.about) == ("one + other", "A study of nothing.")
+    assert results.tasks == ("smax-2s3z", "mpe-spread-3ag")
+    assert [a.label for a in results.algorithms] == ["mars", "mappo", "maspo"]
+    assert results.seeds == (0, 1, 2)
+    assert len(results.runs) == 2 * 2 + 2 * 3 - 1
+    run = results.of("mpe-spread-3ag", "mars")[0]
+    assert run.directory == tmp_path / "other/runs/mpe-spread-3ag/mars/seed-0"
+    assert run.directory.is_dir()
+    assert [a.path for a in results.absent] == [tmp_path / "other/runs/mpe-spread-3ag/mars/seed-2"]
+
+
+def test_what_would_count_twice_is_refused(study, tmp_path):
+    other = write_study(tmp_path, make_plan(tasks=("mpe-spread-3ag",), labels=("mars",), seeds=1))
+    with pytest.raises(InputError, match=r"'mars' on 'mpe-spread-3ag' with seed 0 is planned both"):
+        load(study, other)
+
+
+def test_one_label_is_one_objective(study, tmp_path):
+    plan = make_plan(tasks=("smax-2s3z",), labels=(("mars", "mappo"),), seeds=1)
+    with pytest.raises(InputError, match=r"The label 'mars' is mars in .* and mappo in"):
+        load(study, write_study(tmp_path, plan))

@@ -96,22 +96,22 @@ def test_names_are_escaped():
 
 def test_scores(analysis):
     table = scores_table(analysis)
-    assert list(table.columns) == ["mappo", "maspo", "mars"]  # MARS last, as in the paper
+    assert list(table.columns) == ["mars", "mappo", "maspo"]  # the plan's order, as everywhere
     assert [row.name for row in table.rows] == ["Connector", "MPE"]  # by name, as in the paper
-    mars = table.rows[0].cells[2]
+    mars = table.rows[0].cells[0]
     assert (mars.text, mars.interval, mars.is_bold, mars.has_star) == (
         "0.98",
         "0.96, 1.00",
         True,
         False,
     )
-    assert not table.rows[0].cells[0].is_bold
+    assert not table.rows[0].cells[1].is_bold
 
 
 def test_improvement(analysis):
     table = improvement_table(analysis)
-    assert table.title == "Probability that MARS improves on"
-    assert list(table.columns) == ["mappo", "maspo"]
+    assert table.title == "Probability that MARS is better than the others"
+    assert table.columns == {"mappo": "than MAPPO", "maspo": "than MASPO"}
     assert [row.name for row in table.rows] == ["Connector", "MPE", "All tasks"]
     assert all(c.text == "1.00" and c.is_bold for row in table.rows for c in row.cells)
 

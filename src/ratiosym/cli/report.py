@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ratiosym.cli.arguments import MAX_SEED, Arg, Command
+from ratiosym.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -14,17 +15,23 @@ class Report(Command):
     examples:
       ratiosym report studies/smoke
       ratiosym report studies/smoke --out results/smoke.html
+      ratiosym report studies/mpe studies/smax --out both.html       as one study
+      ratiosym report studies/final --searches studies/search-*
 
     The page works offline in any browser, with sortable tables, curves that show their values,
-    filters, and links to the records of all runs. PAGE-files/ next to it contains the paper's
-    Table 1 (LaTeX, Markdown), Figures 2 and 3, the curves of every task (PNG, PDF), and the numbers
-    in runs.csv and marl-eval.json. docs/report.md explains them.
+    filters, settings, and links to the records of all runs. PAGE-files/ next to it contains the
+    paper's Table 1 (LaTeX, Markdown), Figures 2 and 3, the curves of every task (PNG, PDF), and the
+    numbers in runs.csv and marl-eval.json. docs/report.md explains them.
     """
 
-    directory: Annotated[Path, Arg("DIR", is_positional=True)]
-    """The directory of a study created by 'ratiosym study run', which may still be running."""
+    directories: Annotated[tuple[Path, ...], Arg("DIR", is_positional=True)] = ()
+    """The directory of a study, which may still be running; several directories are reported as one
+    study. 'ratiosym study run' and 'ratiosym reproduce' create them."""
     out: Annotated[Path | None, Arg("PAGE")] = None
-    """The page, .html (default: report.html in the study's directory)."""
+    """The page, .html (default: report.html in the first directory)."""
+    searches: Annotated[tuple[Path, ...], Arg("DIR")] = ()
+    """Directories that vary the trust region, used for the response figure only. The searches of
+    'ratiosym reproduce' in DIR are found without this option."""
     seed: Annotated[int, Arg(low=0, high=MAX_SEED)] = 0
     """The seed of the bootstrap. The same study and seed produce identical files."""
 
@@ -33,5 +40,7 @@ class Report(Command):
         from ratiosym.cli.study_display import show_report
         from ratiosym.report.write import write_report
 
-        analysis, files = write_report(self.directory, self.out, self.seed)
+        if not self.directories:
+            raise InputError("Name at least one DIR, created by 'ratiosym study run'.")
+        analysis, files = write_report(self.directories, self.out, self.seed, self.searches)
         show_report(analysis, files)

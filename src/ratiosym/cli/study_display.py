@@ -195,7 +195,7 @@ def show_report(analysis: Analysis, files: list[Path]) -> None:
         return Text.assemble((cell.text, "bold" if cell.is_bold else ""), rest)
 
     scores = scores_table(analysis)
-    title = f"{analysis.results.plan.name}: {scores.title.lower()}"
+    title = f"{analysis.results.name}: {scores.title.lower()}"
     table = Table(
         title=title,
         title_justify="left",
@@ -211,6 +211,8 @@ def show_report(analysis: Analysis, files: list[Path]) -> None:
         table.add_row(row.name, *map(text, row.cells))
     console.print(table)
     console.print(scores.about)
+    for verdict in analysis.verdicts.values():
+        console.print(verdict)
     for note in analysis.notes:
         console.print(f"Note: {note}")
     for absence in analysis.results.absent:

@@ -1,5 +1,6 @@
 """A study in numbers: what its table, figures and page show, computed once."""
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,14 +9,16 @@ import numpy as np
 from jaxtyping import Float
 
 from ratiosym.envs.suites import SUITES, suite_of
-from ratiosym.objectives import OBJECTIVES
+from ratiosym.objectives import get_objective
 from ratiosym.report import statistics
+from ratiosym.report.response import Region, response_of
 from ratiosym.report.results import RATIOS, RunResult, StudyResults
-from ratiosym.report.statistics import Curve, Estimate
+from ratiosym.report.statistics import Curve, Estimate, generator
 
 THRESHOLDS = np.linspace(0, 1, 101)  # of the performance profile
 MOST_POINTS = 120  # of a curve of ratios; a run may have thousands of updates
 ALL = "all"  # the name of all suites together
+TOO_SHORT = 10_000  # environment steps: nobody learns anything in so few
 
 
 class Series(NamedTuple):
@@ -87,6 +90,8 @@ class Analysis:
     overall: SuiteNumbers  # all suites together
     profile: dict[str, Curve]  # over THRESHOLDS
     tasks: dict[str, TaskNumbers]
+    verdicts: dict[str, str]  # by suite: one sentence on the reference
+    response: tuple[Region, ...]  # returns by trust region, where the study or its searches vary it
     notes: tuple[str, ...]
 
 
@@ -95,20 +100,21 @@ def shown(value: float) -> str:
     return f"{value:.2f}"
 
 
-def analyse(results: StudyResults, seed: int = 0) -> Analysis:
+def analyse(
+    results: StudyResults, seed: int = 0, searches: Sequence[str | os.PathLike[str]] = ()
+) -> Analysis:
     """All numbers of a study. The bootstrap's random numbers come from the seed and from what is
-    estimated.
+    estimated. ``searches`` are directories that vary the trust region, beside the study's own.
     """
-    plan = results.plan
     titles = {
-        a.label: OBJECTIVES[a.objective].title if a.label == a.objective else a.label
-        for a in plan.algorithms
+        a.label: get_objective(a.objective).title if a.label == a.objective else a.label
+        for a in results.algorithms
     }
     reference = find_reference(results)
-    order = [*SUITES, *sorted({suite_of(task).name for task in plan.tasks} - set(SUITES))]
+    order = [*SUITES, *sorted({suite_of(task).name for task in results.tasks} - set(SUITES))]
     finished = {run.task for run in results.runs}
     names = sorted(
-        (t for t in plan.tasks if t in finished), key=lambda t: order.index(suite_of(t).name)
+        (t for t in results.tasks if t in finished), key=lambda t: order.index(suite_of(t).name)
     )
     tasks = {task: task_numbers(results, task, seed) for task in names}
     suites = {
@@ -123,24 +129,21 @@ def analyse(results: StudyResults, seed: int = 0) -> Analysis:
         label: statistics.performance_profile(x, THRESHOLDS, generator(seed, "profile", label))
         for label, x in scores.items()
     }
+    verdicts = {s.name: verdict(s, reference, titles) for s in suites.values() if s.improvement}
+    response = response_of(results, searches, seed)
     notes = tuple(notes_on(results, suites, tasks, titles))
-    return Analysis(results, titles, reference, suites, overall, profile, tasks, notes)
+    return Analysis(
+        results, titles, reference, suites, overall, profile, tasks, verdicts, response, notes
+    )
 
 
 def find_reference(results: StudyResults) -> str:
     """MARS if the study has it, else the plan's first algorithm."""
-    algorithms = results.plan.algorithms
+    algorithms = results.algorithms
     named = [a.label for a in algorithms if a.label == "mars"] + [
         a.label for a in algorithms if a.objective == "mars"
     ]
     return (named or [algorithms[0].label])[0]
-
-
-def generator(seed: int, *what: str) -> np.random.Generator:
-    """Random numbers of one estimate: they do not depend on what else is estimated (Decision
-    61).
-    """
-    return np.random.default_rng([seed, *"/".join(what).encode()])
 
 
 # -------------------------------------------------------------------------------------------- tasks
@@ -149,7 +152,7 @@ def generator(seed: int, *what: str) -> np.random.Generator:
 def task_numbers(results: StudyResults, task: str, seed: int) -> TaskNumbers:
     """Curves, absolute metrics and the range of one task."""
     runs = [run for run in results.runs if run.task == task]
-    labels = [a.label for a in results.plan.algorithms if results.of(task, a.label)]
+    labels = [a.label for a in results.algorithms if results.of(task, a.label)]
     low, high = statistics.min_max(
         [*(r.returns for r in runs), np.array([r.absolute for r in runs])]
     )
@@ -226,7 +229,7 @@ def suite_numbers(
 ) -> SuiteNumbers:
     """Aggregates over the tasks that all algorithms of a suite have finished."""
     labels = [
-        a.label for a in results.plan.algorithms if any(a.label in task.absolute for task in tasks)
+        a.label for a in results.algorithms if any(a.label in task.absolute for task in tasks)
     ]
     # An average over tasks that one algorithm lacks would compare different things.
     shared = [task for task in tasks if all(label in task.absolute for label in labels)]
@@ -278,6 +281,29 @@ def suite_curve(
     return Series(steps, statistics.mean_curve(rows, rng))
 
 
+# ----------------------------------------------------------------------------------------- verdicts
+
+
+def verdict(suite: SuiteNumbers, reference: str, titles: Mapping[str, str]) -> str:
+    """One sentence: is the reference better than each of the others, worse, or is it not known?"""
+    found = [compare(found, titles[label]) for label, found in suite.improvement.items()]
+    text = ", ".join(found[:-1]) + (" and " if len(found) > 1 else "") + found[-1]
+    return f"On {suite.title} {titles[reference]} {text}."
+
+
+def compare(improvement: Estimate, other: str) -> str:
+    """How the reference stands to another algorithm, with the probability and its interval."""
+    value, low, high = map(shown, improvement)
+    if not improvement.has_interval:
+        return f"has P = {value} against {other}, from too few runs for an interval"
+    numbers = f"(P = {value}, 95% interval {low} to {high})"
+    if statistics.is_significant(improvement):
+        return f"is better than {other} {numbers}"
+    if improvement.value < 0.5 and improvement.high < 0.5:
+        return f"is worse than {other} {numbers}"
+    return f"cannot be told apart from {other} {numbers}"
+
+
 # -------------------------------------------------------------------------------------------- notes
 
 
@@ -314,6 +340,12 @@ def notes_on(
 
 def notes_on_runs(results: StudyResults, titles: Mapping[str, str]) -> Iterable[str]:
     """How many runs there are, and whether they were made alike."""
+    tiny = [run.steps[-1] for run in results.runs if run.config.steps <= TOO_SHORT]
+    if tiny:
+        yield (
+            f"Runs of {max(tiny):,.0f} environment steps prove nothing about an algorithm: they "
+            f"show that everything works."
+        )
     counts = {(r.task, r.label): len(results.of(r.task, r.label)) for r in results.runs}
     fewest, most = min(counts.values()), max(counts.values())
     if most < statistics.FEWEST_RUNS:

@@ -15,8 +15,9 @@ def to_marl_eval(analysis: Analysis) -> str:
     """The nested JSON that marl-eval (Gorsane et al. 2022) reads.
 
     environment -> task -> algorithm -> seed_S -> step_K -> {step_count, mean_episode_return}, and
-    absolute_metrics beside the steps. Each list holds one number, the mean over the evaluation's
-    episodes: records keep no more.
+    absolute_metrics beside the steps. The list of a step holds one number, the mean over the
+    evaluation's episodes; that of absolute_metrics every episode's return, or the mean alone for a
+    run that kept no episodes.
     """
     data: dict[str, Any] = {}
     for run in analysis.results.runs:
@@ -24,7 +25,8 @@ def to_marl_eval(analysis: Analysis) -> str:
             f"step_{k}": {"step_count": int(count), METRIC: [float(value)]}
             for k, (count, value) in enumerate(zip(run.steps, run.returns, strict=True))
         }
-        steps["absolute_metrics"] = {METRIC: [run.absolute]}
+        episodes = [run.absolute] if run.episodes is None else run.episodes.tolist()
+        steps["absolute_metrics"] = {METRIC: episodes}
         task = data.setdefault(analysis.tasks[run.task].suite, {}).setdefault(run.task, {})
         task.setdefault(run.label, {})[f"seed_{run.seed}"] = steps
     return json.dumps(data, indent=1, allow_nan=False) + "\n"

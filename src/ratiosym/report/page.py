@@ -1,11 +1,13 @@
-"""One HTML file with everything in it: tables that sort, curves that tell their values, filters,
-the plan, the runs.
+"""One HTML file with everything in it: verdicts, tables that sort, curves that tell their values,
+figures, films, settings, filters, the plan, the runs.
 """
 
+import base64
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Set
 from html import escape
 from pathlib import Path
 from string import Template
@@ -14,52 +16,83 @@ from urllib.parse import quote
 
 import numpy as np
 
-from ratiosym.report.analysis import ALL, THRESHOLDS, Analysis, Series
+from ratiosym.report.analysis import ALL, Analysis
+from ratiosym.report.charts import charts_section, page_data, response_styles
+from ratiosym.report.published import published_table, signs_table
+from ratiosym.report.results import Study
+from ratiosym.report.settings import settings_table
 from ratiosym.report.style import LineStyle, line_styles
 from ratiosym.report.tables import Cell, Row, Table, make_tables
 
 ASSETS = Path(__file__).with_name("assets")
-RECORDS = ("config.json", "evaluations.csv", "training.csv", "summary.json")
-METRICS = {
-    "normalised": "normalised return",
-    "return": "return",
-    "ratio_max": "largest ratio (an update's extreme)",
-    "ratio_min": "smallest ratio (an update's extreme)",
+RECORDS = ("config.json", "evaluations.csv", "training.csv", "absolute_metric.csv", "summary.json")
+FIGURES = {
+    "figure2": "Figure 2: curves by environment, with the probability of improvement",
+    "figure3": "Figure 3: returns, largest and smallest ratios",
 }
+LARGEST_FILM = 4_000_000  # bytes of a film that goes into the page; larger ones are linked
 
 
 def make_page(analysis: Analysis, path: Path, files: Iterable[Path] = ()) -> str:
     """The page as it is to be written to ``path``: links to runs and files are relative to it."""
-    plan, results = analysis.results.plan, analysis.results
+    files, results = list(files), analysis.results
     style = line_styles(analysis.titles)
-    sections = {
-        "scores": table_section(make_tables(analysis)[0]),
-        **{t.name: table_section(t) for t in make_tables(analysis)[1:] if t.name == "improvement"},
-        "environments": charts_section(analysis, "suite"),
-        "profile": charts_section(analysis, "profile"),
-        "curves": charts_section(analysis, "task"),
-        "tasks": table_section(make_tables(analysis)[-1]),
-        "runs": runs_section(analysis, path),
-        "files": files_section(path, files),
-        "plan": plan_section(analysis),
-    }
-    sections = {name: html for name, html in sections.items() if html}
+    sections = {name: html for name, html in make_sections(analysis, path, files).items() if html}
     num_runs = f"{len(results.runs)} of {len(results.runs) + len(results.absent)} runs finished"
     return Template((ASSETS / "page.html").read_text()).substitute(
-        title=escape(f"Study {plan.name}"),
-        about=escape(plan.about),
+        title=escape(f"Study {results.name}"),
+        about=escape(results.about),
         facts=escape(
-            f"{count(len(plan.algorithms), 'algorithm')}, {count(len(plan.tasks), 'task')}, "
-            f"{count(len(plan.seeds), 'seed')}; {num_runs}."
+            f"{count(len(results.algorithms), 'algorithm')}, {count(len(results.tasks), 'task')}, "
+            f"{count(len(results.seeds), 'seed')}; {num_runs}."
         ),
-        css=colours(style) + (ASSETS / "page.css").read_text(),
+        css=colours(style, response_styles(analysis)) + (ASSETS / "page.css").read_text(),
         nav=" ".join(f'<a href="#{name}">{heading(html)}</a>' for name, html in sections.items()),
-        filters=filters(analysis),
+        **filters(analysis),
         main=notes(analysis)
         + "".join(f'<section id="{k}">\n{v}</section>\n' for k, v in sections.items()),
         data=embed(page_data(analysis, style)),
         script=(ASSETS / "page.js").read_text(),
     )
+
+
+def make_sections(analysis: Analysis, path: Path, files: list[Path]) -> dict[str, str]:
+    """The sections of the page in their order; empty ones where there is nothing to show."""
+    labels = set(analysis.titles)
+    tables = {table.name: table_section(table, labels) for table in all_tables(analysis)}
+    return {
+        "verdicts": verdicts_section(analysis),
+        "scores": tables["table1"],
+        "improvement": tables.get("improvement", ""),
+        "signs": tables.get("signs", ""),
+        "environments": charts_section(analysis, "suite"),
+        "curves": charts_section(analysis, "task"),
+        "figures": figures_section(files),
+        "response": charts_section(analysis, "response") + below(tables.get("response", "")),
+        "profile": charts_section(analysis, "profile"),
+        "films": films_section(analysis, path),
+        "tasks": tables["tasks"],
+        "published": tables.get("published", ""),
+        "settings": tables["settings"],
+        "runs": runs_section(analysis, path),
+        "files": files_section(path, files),
+        "plan": plan_section(analysis),
+    }
+
+
+def all_tables(analysis: Analysis) -> list[Table]:
+    """Every table of a report."""
+    beside = (signs_table(analysis), published_table(analysis))
+    return [
+        *make_tables(analysis),
+        settings_table(analysis),
+        *(table for table in beside if table is not None),
+    ]
+
+
+def below(section: str) -> str:
+    """A section as a part of the one before: its heading is one step lower."""
+    return section.replace("<h2>", "<h3>").replace("</h2>", "</h3>")
 
 
 def count(num: int, what: str) -> str:
@@ -72,10 +105,14 @@ def heading(section: str) -> str:
     return section.split("<h2>")[1].split("</h2>")[0]
 
 
-def colours(style: Mapping[str, LineStyle]) -> str:
-    """The algorithms' colours as CSS variables; on a dark ground they are lighter."""
-    light = "".join(f"--a{i}: {look.colour};" for i, look in enumerate(style.values()))
-    dark = "".join(f"--a{i}: {lighter(look.colour)};" for i, look in enumerate(style.values()))
+def colours(style: Mapping[str, LineStyle], objectives: Mapping[str, LineStyle]) -> str:
+    """The colours of algorithms and objectives as CSS variables; on a dark ground they are
+    lighter.
+    """
+    names = {f"a{i}": look.colour for i, look in enumerate(style.values())}
+    names |= {f"o{i}": look.colour for i, look in enumerate(objectives.values())}
+    light = "".join(f"--{name}: {colour};" for name, colour in names.items())
+    dark = "".join(f"--{name}: {lighter(colour)};" for name, colour in names.items())
     return f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
 
 
@@ -105,34 +142,60 @@ def notes(analysis: Analysis) -> str:
     return text
 
 
-def filters(analysis: Analysis) -> str:
-    """A box for each suite and each algorithm."""
+def filters(analysis: Analysis) -> dict[str, str]:
+    """A box for each suite, and one for each algorithm: the legend, which stays in view."""
     suites = {suite.name: suite.title for suite in analysis.suites.values()}
-    return "\n".join(
-        f"<fieldset><legend>{title}</legend>"
-        + "".join(
-            f'<label><input type="checkbox" name="{name}" value="{escape(value)}" checked>'
-            + (f'<span data-swatch="{escape(value)}"></span>' if name == "algorithm" else "")
-            + f"{escape(text)}</label>"
-            for value, text in options.items()
-        )
-        + f'<button type="button" data-all="{name}" '
-        + f'aria-label="All or none of the {title.lower()}">all / none</button>'
-        + "</fieldset>"
-        for name, title, options in (
-            ("suite", "Suites", suites),
-            ("algorithm", "Algorithms", analysis.titles),
-        )
+    return {
+        "suites": boxes("suite", "Suites", suites),
+        "legend": boxes("algorithm", "Algorithms", analysis.titles),
+    }
+
+
+def boxes(name: str, title: str, options: Mapping[str, str]) -> str:
+    """Boxes to tick, with a line in its colour beside each algorithm."""
+    labels = "".join(
+        f'<label><input type="checkbox" name="{name}" value="{escape(value)}" checked>'
+        + (f'<span data-swatch="{escape(value)}"></span>' if name == "algorithm" else "")
+        + f"{escape(text)}</label>"
+        for value, text in options.items()
     )
+    return (
+        f"<fieldset><legend>{title}</legend>{labels}"
+        f'<button type="button" data-all="{name}" '
+        f'aria-label="All or none of the {title.lower()}">all / none</button></fieldset>'
+    )
+
+
+def verdicts_section(analysis: Analysis) -> str:
+    """One sentence per environment."""
+    if not analysis.verdicts:
+        return ""
+    items = "".join(
+        f'<li data-suite="{escape(suite)}">{keep_together(escape(text))}</li>'
+        for suite, text in analysis.verdicts.items()
+    )
+    reference = escape(analysis.titles[analysis.reference])
+    about = (
+        f"P is the probability that a run of {reference} scores higher than a run of the other, "
+        "with its 95% bootstrap interval; better or worse means that the interval does not "
+        "contain 0.5."
+    )
+    return f'<h2>In short</h2>\n<p class="about">{about}</p>\n<ul class="verdicts">{items}</ul>\n'
+
+
+def keep_together(text: str) -> str:
+    """A sentence whose numbers do not break over two lines."""
+    return re.sub(r"(?<=P) = |(?<=\d) to (?=\d)", lambda m: m[0].replace(" ", "&nbsp;"), text)
 
 
 # ------------------------------------------------------------------------------------------- tables
 
 
-def table_section(table: Table) -> str:
-    """A table of estimates."""
-    heads = [head(table.corner), *(head(title, label) for label, title in table.columns.items())]
-    rows = "\n".join(table_row(row, list(table.columns)) for row in table.rows)
+def table_section(table: Table, labels: Set[str]) -> str:
+    """A table of estimates; columns of an algorithm go with its label."""
+    whose = [name if name in labels else None for name in table.columns]
+    heads = [head(table.corner), *map(head, table.columns.values(), whose)]
+    rows = "\n".join(table_row(row, whose) for row in table.rows)
     kind = "tall" if len(table.rows) > 20 else ""
     return (
         f'<h2>{escape(table.title)}</h2>\n<p class="about">{escape(table.about)}</p>\n'
@@ -148,31 +211,34 @@ def head(title: str, label: str | None = None) -> str:
     return f'<th scope="col"{whose}><button type="button">{escape(title)}</button></th>'
 
 
-def table_row(row: Row, labels: list[str]) -> str:
+def table_row(row: Row, labels: list[str | None]) -> str:
     """A line of a table."""
     whose = ' class="total"' if row.suite == ALL else f' data-suite="{escape(row.suite)}"'
+    whose += f' data-algorithm="{escape(row.algorithm)}"' if row.algorithm else ""
     cells = "".join(table_cell(cell, label) for cell, label in zip(row.cells, labels, strict=True))
     return f'<tr{whose}><th scope="row">{escape(row.name)}</th>{cells}</tr>'
 
 
-def table_cell(cell: Cell, label: str) -> str:
-    """An estimate; what it is sorted by is beside it."""
+def table_cell(cell: Cell, label: str | None) -> str:
+    """An estimate or a word; what a number is sorted by is beside it."""
+    whose = f' data-algorithm="{escape(label)}"' if label else ""
+    if math.isnan(cell.value) and cell.text != Cell().text:
+        return f'<td class="text"{whose}>{escape(cell.text)}</td>'
     value = "" if math.isnan(cell.value) else repr(cell.value)
     text = f"<strong>{cell.text}</strong>" if cell.is_bold else cell.text
     star = '<span class="star">*</span>' if cell.has_star else ""
     interval = f' <span class="interval">({cell.interval})</span>' if cell.interval else ""
-    return f'<td data-algorithm="{escape(label)}" data-value="{value}">{text}{star}{interval}</td>'
+    return f'<td{whose} data-value="{value}">{text}{star}{interval}</td>'
 
 
 def runs_section(analysis: Analysis, path: Path) -> str:
     """Every finished run, with links to its record."""
-    study = Path(os.path.relpath(analysis.results.directory, path.parent))
     rows = []
     for run in analysis.results.runs:
         links = " ".join(
-            f'<a href="{quote((study / run.path / name).as_posix())}">{name}</a>'
+            f'<a href="{link(run.directory / name, path)}">{name}</a>'
             for name in RECORDS
-            if (analysis.results.directory / run.path / name).exists()
+            if (run.directory / name).exists()
         )
         suite = analysis.tasks[run.task].suite
         rows.append(
@@ -196,20 +262,27 @@ def runs_section(analysis: Analysis, path: Path) -> str:
 def files_section(path: Path, files: Iterable[Path]) -> str:
     """What lies beside the page."""
     links = "".join(
-        f'<li><a href="{quote(Path(os.path.relpath(file, path.parent)).as_posix())}">'
-        f"{escape(file.name)}</a></li>"
-        for file in files
+        f'<li><a href="{link(file, path)}">{escape(file.name)}</a></li>' for file in files
     )
     about = "Figures for a paper, tables as LaTeX and Markdown, and the numbers for other tools."
     return f'<h2>Files</h2>\n<p class="about">{about}</p>\n<ul>{links}</ul>\n' if links else ""
 
 
+def link(file: Path, page: Path) -> str:
+    """The address of a file as seen from the page."""
+    return quote(Path(os.path.relpath(file, page.parent)).as_posix())
+
+
 def plan_section(analysis: Analysis) -> str:
-    """What was planned, and with which versions."""
-    results = analysis.results
-    versions = results.details.get("versions") or {}
+    """What was planned, and with which versions; of every directory."""
+    return "<h2>Plan and versions</h2>\n" + "".join(map(plan_of, analysis.results.studies))
+
+
+def plan_of(study: Study) -> str:
+    """The plan and the versions of one directory."""
+    versions = study.details.get("versions") or {}
     facts = {
-        name: results.details.get(name)
+        name: study.details.get(name)
         for name in ("commit", "processor", "devices", "platform", "command")
     }
     rows = "".join(
@@ -217,12 +290,12 @@ def plan_section(analysis: Analysis) -> str:
         for name, value in {**versions, **facts}.items()
         if value
     )
-    plan = escape(json.dumps(results.plan.to_dict(), indent=2))
+    plan, name = escape(json.dumps(study.plan.to_dict(), indent=2)), escape(study.plan.name)
     return (
-        "<h2>Plan and versions</h2>\n"
-        '<div class="scroll" role="region" aria-label="Versions" tabindex="0">'
+        f'<div class="scroll" role="region" aria-label="Versions of {name}" tabindex="0">'
         f"<table><tbody>{rows}</tbody></table></div>\n"
-        f'<details><summary>The plan, whole</summary><pre tabindex="0">{plan}</pre></details>\n'
+        f"<details><summary>The whole plan {name}</summary>"
+        f'<pre tabindex="0">{plan}</pre></details>\n'
     )
 
 
@@ -231,126 +304,50 @@ def words(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-# ------------------------------------------------------------------------------------------- curves
-
-
-def charts_section(analysis: Analysis, kind: str) -> str:
-    """Places for the curves of one kind; the script draws them."""
-    charts = [
-        (index, chart) for index, chart in enumerate(list_charts(analysis)) if chart["kind"] == kind
-    ]
-    if not charts:
-        return ""
-    title, about = {
-        "suite": (
-            "Curves by environment",
-            "Normalised return, mean over tasks and runs; the bands are 95% stratified bootstrap "
-            "intervals.",
-        ),
-        "profile": (
-            "Performance profile",
-            "The share of runs, over all tasks, whose normalised absolute metric is above a score.",
-        ),
-        "task": (
-            "Curves by task",
-            "Mean over runs and 95% bootstrap intervals. Ratios: the extreme of each stretch of "
-            "training, geometric "
-            "mean over runs.",
-        ),
-    }[kind]
-    choice = ""
-    if kind == "task":
-        options = "".join(
-            f'<option value="{name}">{text}</option>' for name, text in METRICS.items()
-        )
-        choice = (
-            '<p class="choose"><label for="metric">Show</label>'
-            f'<select id="metric">{options}</select></p>\n'
-        )
-    figures = "\n".join(
-        f'<figure data-chart="{index}"{suite_of(chart)}>'
-        f"<figcaption>{escape(chart['title'])}</figcaption></figure>"
-        for index, chart in charts
-    )
-    wide = " wide" if kind == "profile" else ""
-    return (
-        f'<h2>{title}</h2>\n<p class="about">{about}</p>\n{choice}'
-        f'<div class="charts{wide}">\n{figures}\n</div>\n'
-    )
-
-
-def suite_of(chart: Mapping[str, Any]) -> str:
-    """What a chart is filtered by."""
-    return f' data-suite="{escape(chart["suite"])}"' if chart["suite"] else ""
-
-
-def list_charts(analysis: Analysis) -> list[dict[str, Any]]:
-    """All charts in the order of the page; curves as they are."""
-    charts: list[dict[str, Any]] = [
-        {
-            "kind": "suite",
-            "title": suite.title,
-            "suite": suite.name,
-            "lines": {"normalised": suite.returns},
-        }
-        for suite in analysis.suites.values()
-        if suite.returns
-    ]
-    if analysis.profile:
-        profile = {label: Series(THRESHOLDS, curve) for label, curve in analysis.profile.items()}
-        charts.append(
-            {"kind": "profile", "title": "All tasks", "suite": "", "lines": {"normalised": profile}}
-        )
-    charts += [
-        {
-            "kind": "task",
-            "title": task.name,
-            "suite": task.suite,
-            "low": task.low,
-            "high": task.high,
-            "lines": {"return": task.returns, **task.ratios},
-        }
-        for task in analysis.tasks.values()
-    ]
-    return charts
-
-
-def page_data(analysis: Analysis, style: Mapping[str, LineStyle]) -> dict[str, Any]:
-    """What the script draws from. Steps are kept once; curves point to them."""
-    grids: dict[tuple[float, ...], int] = {}
-
-    def line(series: Series) -> dict[str, Any]:
-        x = grids.setdefault(tuple(series.steps.tolist()), len(grids))
-        low_high = {"low": series.curve.low, "high": series.curve.high}
-        found = {k: digits(v) for k, v in low_high.items() if len(v) and np.isfinite(v).all()}
-        return {"x": x, "y": digits(series.curve.value), **found}
-
-    charts = [
-        {
-            **chart,
-            "lines": {
-                m: {label: line(s) for label, s in c.items()} for m, c in chart["lines"].items()
-            },
-        }
-        for chart in list_charts(analysis)
-    ]
-    algorithms = [
-        {
-            "label": label,
-            "title": look.title,
-            "colour": f"var(--a{i})",
-            "dash": " ".join(f"{2 * d:g}" for d in look.dashes),  # of a line about two units wide
-        }
-        for i, (label, look) in enumerate(style.items())
-    ]
-    return {"algorithms": algorithms, "charts": charts, "steps": [list(grid) for grid in grids]}
-
-
-def digits(values: np.ndarray) -> list[float]:
-    """Five digits are more than a screen shows."""
-    return [float(f"{value:.5g}") for value in values]
-
-
 def embed(data: Any) -> str:
     """JSON that cannot end the script it stands in."""
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+# -------------------------------------------------------------------------------- figures and films
+
+
+def figures_section(files: Iterable[Path]) -> str:
+    """The paper's figures of this study, as pictures."""
+    pictures = {file.stem: file for file in files if file.suffix == ".png"}
+    figures = "\n".join(
+        picture(pictures[name], title) for name, title in FIGURES.items() if name in pictures
+    )
+    if not figures:
+        return ""
+    about = "As in the paper; PDF files are among the files below."
+    return f'<h2>Figures 2 and 3</h2>\n<p class="about">{about}</p>\n{figures}\n'
+
+
+def picture(file: Path, title: str) -> str:
+    """A picture or a film within the page."""
+    data = base64.b64encode(file.read_bytes()).decode()
+    return (
+        f'<figure class="picture"><figcaption>{escape(title)}</figcaption>'
+        f'<img src="data:image/{file.suffix[1:]};base64,{data}" alt="{escape(title)}"></figure>'
+    )
+
+
+def films_section(analysis: Analysis, path: Path) -> str:
+    """Films of trained teams: every .gif in the directory of a run."""
+    films = []
+    for run in analysis.results.runs:
+        title = f"{analysis.titles[run.label]} on {run.task}, seed {run.seed}"
+        suite = escape(analysis.tasks[run.task].suite)
+        for file in sorted(run.directory.glob("*.gif")):
+            is_small = file.stat().st_size <= LARGEST_FILM
+            address = f'<a href="{link(file, path)}">{escape(title)}</a>'
+            shown = picture(file, title) if is_small else address
+            films.append(
+                f'<div data-suite="{suite}" data-algorithm="{escape(run.label)}">{shown}</div>'
+            )
+    if not films:
+        return ""
+    about = "One episode each, with sampled actions, made by 'ratiosym render'."
+    charts = f'<div class="charts">{"".join(films)}</div>'
+    return f'<h2>Films</h2>\n<p class="about">{about}</p>\n{charts}\n'

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator, NullLocator
 
 from ratiosym.report.analysis import THRESHOLDS, Analysis, Series, SuiteNumbers, TaskNumbers
+from ratiosym.report.response import response_figure
 from ratiosym.report.statistics import Curve, normalise
 from ratiosym.report.style import (
     INK,
@@ -38,11 +39,18 @@ def draw_paper(analysis: Analysis, directory: Path) -> list[Path]:
         drawn = {"figure2": suites_figure, **drawn}
     if analysis.profile:
         drawn["profiles"] = profiles_figure
+    if analysis.response:
+        drawn["response"] = _draw_response
     paths = []
     for name, draw in drawn.items():
         draw(analysis, directory / name)
         paths += [directory / f"{name}{suffix}" for suffix in SUFFIXES]
     return paths
+
+
+def _draw_response(analysis: Analysis, stem: Path) -> Figure:
+    paths = [stem.with_name(stem.name + suffix) for suffix in SUFFIXES]
+    return response_figure(analysis.response, *paths)
 
 
 def _compared(analysis: Analysis) -> list[SuiteNumbers]:

@@ -1,7 +1,12 @@
-"""A study read from disk: its plan, its finished runs, and what became of the others."""
+"""Studies read from disk: their plans, their finished runs, and what became of the others.
+
+Several directories are one study: every task, algorithm and seed of any of them.
+"""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +14,10 @@ import numpy as np
 from jaxtyping import Float
 
 from ratiosym.errors import InputError
-from ratiosym.experiments.plans import Plan, PlannedRun
+from ratiosym.experiments.plans import Algorithm, Plan, PlannedRun
 from ratiosym.experiments.study import read_study
 from ratiosym.learning.config import RunConfig
-from ratiosym.runs.directory import read_failure
+from ratiosym.runs.directory import ABSOLUTE, read_failure
 from ratiosym.runs.files import read_json
 from ratiosym.runs.tables import read_table
 
@@ -30,14 +35,27 @@ class RunResult:
     task: str
     label: str
     seed: int
-    path: Path  # seen from the study's directory
+    study: Path  # the directory of its study
+    path: Path  # seen from there
+    config: RunConfig
     steps: Float[np.ndarray, "N"]  # of the evaluations
     returns: Float[np.ndarray, "N"]  # mean over an evaluation's episodes
-    absolute: float  # the absolute metric: mean return of the best parameters
+    absolute_metric: dict[str, Any]  # of the best parameters: mean_return and the task's own
+    episodes: Float[np.ndarray, "E"] | None  # of the absolute metric; records of 0.1 have none
     training: dict[str, np.ndarray]  # steps, ratio_max, ratio_min of each update
     commit: str | None
     versions: dict[str, Any]
     departures: tuple[str, ...]  # settings, beside the budget, that are not the plan's
+
+    @property
+    def absolute(self) -> float:
+        """The absolute metric: mean return of the best parameters."""
+        return float(self.absolute_metric["mean_return"])
+
+    @property
+    def directory(self) -> Path:
+        """Where its record is."""
+        return self.study / self.path
 
 
 @dataclass(frozen=True)
@@ -47,17 +65,25 @@ class Absence:
     task: str
     label: str
     seed: int
-    path: Path
+    path: Path  # as RunResult has it, with the study's directory in front if there are several
     reason: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """One directory."""
+
+    directory: Path
+    plan: Plan
+    details: dict[str, Any]  # plan.json: versions, commit, devices ...
+    settings: dict[str, Any] = field(default_factory=dict)  # settings.json: task, label, search
 
 
 @dataclass(frozen=True)
 class StudyResults:
     """Everything a report is made from."""
 
-    directory: Path
-    plan: Plan
-    details: dict[str, Any]  # plan.json: versions, commit, devices ...
+    studies: tuple[Study, ...]
     runs: tuple[RunResult, ...]
     absent: tuple[Absence, ...]
 
@@ -65,36 +91,104 @@ class StudyResults:
         """The finished runs of an algorithm on a task."""
         return [run for run in self.runs if (run.task, run.label) == (task, label)]
 
+    @property
+    def name(self) -> str:
+        """The names of its plans."""
+        return " + ".join(dict.fromkeys(study.plan.name for study in self.studies))
 
-def load(directory: str | os.PathLike[str]) -> StudyResults:
-    """A study's directory. InputError if it is none, or if no run has finished.
+    @property
+    def about(self) -> str:
+        """What its plans say of themselves."""
+        return " ".join(dict.fromkeys(study.plan.about for study in self.studies))
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """All tasks, in the order of the plans."""
+        return tuple(dict.fromkeys(t for study in self.studies for t in study.plan.tasks))
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """All seeds, in the order of the plans."""
+        return tuple(dict.fromkeys(s for study in self.studies for s in study.plan.seeds))
+
+    @property
+    def algorithms(self) -> tuple[Algorithm, ...]:
+        """All algorithms, in the order of the plans. Every table and figure has this order."""
+        found: dict[str, Algorithm] = {}
+        for study in self.studies:
+            for algorithm in study.plan.algorithms:
+                found.setdefault(algorithm.label, algorithm)
+        return tuple(found.values())
+
+
+def load(*directories: str | os.PathLike[str]) -> StudyResults:
+    """The study in one directory or several. InputError if one is none, or if no run has finished.
 
     Only finished runs have an absolute metric, so only they take part; the others are named.
     """
-    directory = Path(directory)
-    plan = read_study(directory)
-    details = read_json(directory / "plan.json")
+    studies = [read_directory(Path(directory)) for directory in directories]
+    check_compatible(studies)
     runs: list[RunResult] = []
     absent: list[Absence] = []
-    order = {
-        name: place for place, name in enumerate((*plan.tasks, *(a.label for a in plan.algorithms)))
-    }
-    for planned in sorted(
-        plan.runs(), key=lambda run: (order[run.task], order[run.label], run.seed)
-    ):
-        try:
-            runs.append(read_run(directory, planned))
-        except UnusableError as reason:
-            absent.append(
-                Absence(planned.task, planned.label, planned.seed, planned.path, str(reason))
-            )
+    for study in studies:
+        for planned in study.plan.runs():
+            try:
+                runs.append(read_run(study.directory, planned))
+            except UnusableError as reason:
+                path = planned.path if len(studies) == 1 else study.directory / planned.path
+                who = (planned.task, planned.label, planned.seed)
+                absent.append(Absence(*who, path, str(reason)))
     if not runs:
+        where = "', '".join(str(study.directory) for study in studies)
         raise InputError(
-            f"None of the {len(absent)} runs in '{directory}' has finished ({absent[0].path}: "
+            f"None of the {len(absent)} runs in '{where}' has finished ({absent[0].path}: "
             f"{absent[0].reason}). "
-            f"Resume with: ratiosym study run --out '{directory}'"
+            f"Resume with: ratiosym study run --out '{studies[0].directory}'"
         )
-    return StudyResults(directory, plan, details, tuple(runs), tuple(absent))
+    results = StudyResults(tuple(studies), (), ())
+    order = (*results.tasks, *(a.label for a in results.algorithms))
+    place = {name: index for index, name in enumerate(order)}
+
+    def where_listed(run: RunResult | Absence) -> tuple[int, int, int]:
+        return place[run.task], place[run.label], run.seed
+
+    return StudyResults(
+        tuple(studies),
+        tuple(sorted(runs, key=where_listed)),
+        tuple(sorted(absent, key=where_listed)),
+    )
+
+
+def read_directory(directory: Path) -> Study:
+    """The plan of a study, and what its searches found if it has some."""
+    plan = read_study(directory)
+    path = directory / "settings.json"
+    settings = read_json(path).get("settings") if path.exists() else {}
+    if not isinstance(settings, dict):
+        raise InputError(f"'{path}' has no settings in it. Restore the right one.")
+    return Study(directory, plan, read_json(directory / "plan.json"), settings)
+
+
+def check_compatible(studies: Sequence[Study]) -> None:
+    """Raise InputError where several directories cannot be one study."""
+    objectives: dict[str, tuple[str, Path]] = {}
+    planned: dict[tuple[str, str, int], Path] = {}
+    for study in studies:
+        for a in study.plan.algorithms:
+            objective, where = objectives.setdefault(a.label, (a.objective, study.directory))
+            if objective != a.objective:
+                raise InputError(
+                    f"The label '{a.label}' is {objective} in '{where}' and {a.objective} in "
+                    f"'{study.directory}'. Report on them one by one."
+                )
+        labels = [a.label for a in study.plan.algorithms]
+        for task, label, seed in product(study.plan.tasks, labels, study.plan.seeds):
+            where = planned.setdefault((task, label, seed), study.directory)
+            if where is not study.directory:
+                raise InputError(
+                    f"'{label}' on '{task}' with seed {seed} is planned both in '{where}' and in "
+                    f"'{study.directory}': it would count twice. Report on them one by one."
+                )
 
 
 def read_run(study: Path, planned: PlannedRun) -> RunResult:
@@ -104,7 +198,8 @@ def read_run(study: Path, planned: PlannedRun) -> RunResult:
         raise UnusableError(failure(directory) or "not started")
     try:
         details = read_json(directory / "config.json")
-        departures = compare(RunConfig.from_dict(details.get("config") or {}), planned.config)
+        config = RunConfig.from_dict(details.get("config") or {})
+        departures = compare(config, planned.config)
         if not (directory / "summary.json").exists():
             raise UnusableError(
                 failure(directory) or f"not finished{how_far(directory, planned.config)}"
@@ -116,10 +211,13 @@ def read_run(study: Path, planned: PlannedRun) -> RunResult:
             task=planned.task,
             label=planned.label,
             seed=planned.seed,
+            study=study,
             path=planned.path,
+            config=config,
             steps=evaluations["steps"],
             returns=evaluations["mean_return"],
-            absolute=float(summary["absolute_metric"]["mean_return"]),
+            absolute_metric=summary["absolute_metric"],
+            episodes=read_episodes(directory),
             training={name: training[name] for name in ("steps", *RATIOS)},
             commit=details.get("commit"),
             versions=details.get("versions") or {},
@@ -133,7 +231,15 @@ def read_run(study: Path, planned: PlannedRun) -> RunResult:
         raise UnusableError("damaged: a table is empty")
     if not np.isfinite([*run.returns, run.absolute]).all():
         raise UnusableError("damaged: a return is not a finite number")
+    if run.episodes is not None and not np.isclose(run.episodes.mean(), run.absolute):
+        raise UnusableError(f"damaged: {ABSOLUTE} and summary.json are of different episodes")
     return run
+
+
+def read_episodes(directory: Path) -> Float[np.ndarray, "E"] | None:
+    """The returns of the absolute metric's episodes, if the run kept them."""
+    path = directory / ABSOLUTE
+    return read_table(path)["return"] if path.exists() else None
 
 
 def compare(found: RunConfig, planned: RunConfig) -> tuple[str, ...]:

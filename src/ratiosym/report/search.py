@@ -51,17 +51,21 @@ def draw_search(directory: str | os.PathLike[str]) -> list[Path]:
     return paths
 
 
-def read_trials(path: Path, names: Sequence[str]) -> list[Point]:
-    """``trials.csv``; trials without a finished seed are left out."""
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """``trials.csv`` as it is written."""
     try:
         with open(path, newline="") as file:
-            rows = list(csv.DictReader(file))
+            return list(csv.DictReader(file))
     except OSError:
         raise InputError(
             f"There is no '{path}': 'ratiosym tune' writes it when a search has ended."
         ) from None
+
+
+def read_trials(path: Path, names: Sequence[str]) -> list[Point]:
+    """``trials.csv``; trials without a finished seed are left out."""
     points = []
-    for row in rows:
+    for row in read_rows(path):
         seeds = [float(value) for name, value in row.items() if name.startswith("seed-") and value]
         if row["state"] in ("complete", "pruned") and seeds:
             params = {name: float(row[name]) for name in names}

@@ -187,6 +187,13 @@ def is_significant(improvement: Estimate) -> bool:
     return improvement.value > 0.5 and improvement.low > 0.5
 
 
+def generator(seed: int, *what: str) -> np.random.Generator:
+    """Random numbers of one estimate: they do not depend on what else is estimated (Decision
+    61).
+    """
+    return np.random.default_rng([seed, *"/".join(what).encode()])
+
+
 def _weights(num: int, rng: np.random.Generator, num_resamples: int) -> Float[np.ndarray, "B num"]:
     """How often each of the runs is drawn, over their number: with these, a resampled mean is a
     product.

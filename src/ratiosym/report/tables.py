@@ -1,5 +1,5 @@
 """Tables of a study, as data and as LaTeX and Markdown: Table 1, probabilities of improvement,
-returns by task.
+returns by task, returns by trust region.
 """
 
 import math
@@ -7,12 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ratiosym.envs.suites import suite_of
+from ratiosym.objectives import get_objective
 from ratiosym.report.analysis import Analysis, SuiteNumbers, shown
 from ratiosym.report.statistics import Estimate, is_significant
 
 
 class Cell(NamedTuple):
-    """One estimate as a table shows it."""
+    """One estimate, or a word, as a table shows it."""
 
     text: str = "–"
     interval: str = ""  # "0.79, 0.85", or nothing
@@ -23,38 +25,40 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """One line: a suite or a task, and a cell for each algorithm."""
+    """One line: a suite or a task, and a cell for each column."""
 
     name: str
     suite: str
     cells: tuple[Cell, ...]
+    algorithm: str = ""  # if the line is of one alone
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns are algorithms."""
+    """Columns are algorithms, or whatever their titles say."""
 
     name: str  # of its files
     title: str
     about: str
     corner: str  # what the first column holds
-    columns: dict[str, str]  # label: title
+    columns: dict[str, str]  # name, an algorithm's label where it is of one: title
     rows: tuple[Row, ...]
 
 
 def make_tables(analysis: Analysis) -> list[Table]:
-    """All tables of a study."""
-    tables = [scores_table(analysis), tasks_table(analysis)]
-    return (
-        [tables[0], improvement_table(analysis), tables[1]] if len(analysis.titles) > 1 else tables
-    )
+    """The tables of a study's own numbers."""
+    tables = [scores_table(analysis)]
+    if len(analysis.titles) > 1:
+        tables.append(improvement_table(analysis))
+    tables.append(tasks_table(analysis))
+    if analysis.response:
+        tables.append(response_table(analysis))
+    return tables
 
 
 def scores_table(analysis: Analysis) -> Table:
-    """The paper's Table 1: a row a suite, the algorithm of interest last."""
-    reference = analysis.reference
-    columns = {label: title for label, title in analysis.titles.items() if label != reference}
-    columns[reference] = analysis.titles[reference]
+    """The paper's Table 1, one row per suite."""
+    columns = dict(analysis.titles)
 
     def cell(suite: SuiteNumbers, label: str) -> Cell:
         if label not in suite.scores:
@@ -81,7 +85,9 @@ def improvement_table(analysis: Analysis) -> Table:
     """How likely the reference is better than each of the others (the insets of Figure 2)."""
     reference = analysis.titles[analysis.reference]
     columns = {
-        label: title for label, title in analysis.titles.items() if label != analysis.reference
+        label: f"than {title}"
+        for label, title in analysis.titles.items()
+        if label != analysis.reference
     }
 
     def cell(suite: SuiteNumbers, label: str) -> Cell:
@@ -100,7 +106,7 @@ def improvement_table(analysis: Analysis) -> Table:
     )
     return Table(
         "improvement",
-        f"Probability that {reference} improves on",
+        f"Probability that {reference} is better than the others",
         about,
         "Environment",
         columns,
@@ -128,6 +134,41 @@ def tasks_table(analysis: Analysis) -> Table:
         "95% bootstrap intervals."
     )
     return Table("tasks", "Returns by task", about, "Task", dict(analysis.titles), rows)
+
+
+def response_table(analysis: Analysis) -> Table:
+    """Returns by trust region: the numbers of the response figure."""
+    rows = tuple(
+        Row(
+            region.task,
+            suite_of(region.task).name,
+            (
+                text_cell(get_objective(region.objective).title),
+                Cell(region.words, value=region.bounds.upper),
+                Cell(f"{region.width:.2f}", value=region.width),
+                make_cell(region.estimate, "{:.4g}".format),
+                text_cell(", ".join(f"{x:.4g}" for x in region.seeds.values())),
+            ),
+        )
+        for region in analysis.response
+    )
+    columns = {
+        "objective": "Objective",
+        "targets": "Target ratios",
+        "width": "Log-width",
+        "return": "Return",
+        "seeds": "Each seed",
+    }
+    about = (
+        "Mean over seeds of the mean return over the last 20% of the evaluations, with 95% "
+        "bootstrap intervals, by the two target ratios. Log-width: ln(upper / lower)."
+    )
+    return Table("response", "Returns by trust region", about, "Task", columns, rows)
+
+
+def text_cell(text: str) -> Cell:
+    """A word instead of a number."""
+    return Cell(text)
 
 
 def make_cell(
@@ -166,8 +207,8 @@ def to_latex(table: Table, notes: tuple[str, ...] = ()) -> str:
     """A booktabs table as the paper sets it; the notes are comments."""
 
     def text(cell: Cell) -> str:
-        if math.isnan(cell.value):
-            return "--"
+        if math.isnan(cell.value) or not is_number(cell.text):
+            return escape(cell.text)
         value = rf"\mathbf{{{cell.text}}}" if cell.is_bold else cell.text
         interval = f"_{{({cell.interval.replace(' ', '')})}}" if cell.interval else ""
         return f"${value}{'^*' if cell.has_star else ''}{interval}$"
@@ -196,8 +237,13 @@ def to_latex(table: Table, notes: tuple[str, ...] = ()) -> str:
     )
 
 
+def is_number(text: str) -> bool:
+    """Whether a cell can be set as mathematics."""
+    return text.replace(".", "").replace("-", "").replace("e", "").replace("+", "").isdigit()
+
+
 def escape(text: str) -> str:
     """Text for LaTeX."""
     for sign in "&%_#$":
         text = text.replace(sign, f"\\{sign}")
-    return text.replace("–", "--")
+    return text.replace("–", "--").replace("\u00ad", r"\-")

@@ -136,6 +136,18 @@ def test_an_episode_is_a_function_of_its_key(key):
         np.testing.assert_array_equal(one, two)
 
 
+def test_a_step_draws_from_its_key(key):
+    """Another key: the unskilled opponents steer differently; our own aircraft do not."""
+    state, _ = reset_2v2()(key)
+    state = state._replace(skill=jnp.zeros_like(state.skill))
+    action = jnp.zeros((2, 3))
+    one, again, other = (step_2v2()(jax.random.key(k), state, action)[0] for k in (1, 1, 2))
+    flown = [np.asarray(after.flight.position) for after in (one, again, other)]
+    np.testing.assert_array_equal(flown[0], flown[1])
+    np.testing.assert_array_equal(flown[0][:2], flown[2][:2])
+    assert not np.array_equal(flown[0][2:], flown[2][2:])
+
+
 def test_a_batch_is_a_loop(key):
     """256 environments in a batch take the same step as each one alone."""
     states, _ = starts()

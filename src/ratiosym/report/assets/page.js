@@ -3,6 +3,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const titles = new Map(data.algorithms.map((a) => [a.label, a]));
+const objectives = new Map(data.objectives.map((o) => [o.label, o]));
 const NAMES = { normalised: "normalised return", return: "return", ratio_max: "largest ratio", ratio_min: "smallest ratio" };
 const isRatio = (metric) => metric.startsWith("ratio");
 
@@ -53,7 +54,9 @@ function nearest(values, wanted) {
 
 // ------------------------------------------------------------------------------------------------------------ charts
 
-const SIZE = { width: 320, height: 190, left: 46, right: 10, top: 8, bottom: 32 };
+// Charts are drawn in the pixels they have, so that letters keep their size; the sides stay the same.
+const EDGE = { left: 46, right: 10, top: 8, bottom: 32 };
+const heightFor = (width) => Math.round(Math.min(300, Math.max(180, 0.55 * width)));
 
 function linesOf(chart, metric, shown) {
   const source = chart.lines[metric === "normalised" && !chart.lines.normalised ? "return" : metric] || {};
@@ -66,7 +69,7 @@ function linesOf(chart, metric, shown) {
   }));
 }
 
-function scaleOf(lines, metric) {
+function scaleOf(lines, metric, SIZE) {
   const values = lines.flatMap((l) => [...l.y, ...(l.low || []), ...(l.high || [])]);
   let [low, high] = [Math.min(...values), Math.max(...values)];
   const isLog = isRatio(metric);
@@ -83,6 +86,19 @@ function scaleOf(lines, metric) {
   return { x, y, xBack, first, last, yTicks: isLog ? logTicks(low, high) : ticks(low, high, 4) };
 }
 
+function responseScale(points, SIZE) {
+  const values = points.flatMap((p) => [p.y, p.low ?? p.y, p.high ?? p.y]);
+  let [low, high] = [Math.min(...values), Math.max(...values)];
+  if (low === high) [low, high] = [low - 1, high + 1];
+  [low, high] = [low - 0.04 * (high - low), high + 0.04 * (high - low)];
+  const y = (v) => SIZE.height - SIZE.bottom - ((v - low) / (high - low)) * (SIZE.height - SIZE.top - SIZE.bottom);
+  const [first, last] = [Math.min(...points.map((p) => p.x)) / 1.2, Math.max(...points.map((p) => p.x)) * 1.2];
+  const width = SIZE.width - SIZE.left - SIZE.right;
+  const x = (v) => SIZE.left + (Math.log(v / first) / Math.log(last / first)) * width;
+  const xBack = (px) => first * Math.exp(((px - SIZE.left) / width) * Math.log(last / first));
+  return { x, y, xBack, yTicks: ticks(low, high, 4) };
+}
+
 function path(points) {
   return points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 }
@@ -91,7 +107,7 @@ class Chart {
   constructor(figure) {
     this.figure = figure;
     this.chart = data.charts[figure.dataset.chart];
-    this.svg = element("svg", { class: "chart", viewBox: `0 0 ${SIZE.width} ${SIZE.height}`, tabindex: 0, role: "img" });
+    this.svg = element("svg", { class: "chart", tabindex: 0, role: "img" });
     this.tip = element("div", { class: "tip", hidden: "", role: "status" });
     figure.append(this.svg, this.tip);
     this.svg.addEventListener("pointermove", (event) => this.follow(event));
@@ -103,7 +119,9 @@ class Chart {
   }
 
   draw(metric, shown) {
-    this.metric = this.chart.kind === "task" ? metric : "normalised";
+    this.fit();
+    if (this.chart.kind === "response") return this.drawResponse();
+    this.metric = { task: metric, ratio: Object.keys(this.chart.lines)[0] }[this.chart.kind] ?? "normalised";
     this.lines = linesOf(this.chart, this.metric, shown).filter((l) => l.x.length);
     this.index = null;
     this.hide();
@@ -112,22 +130,35 @@ class Chart {
     const help = "Arrow keys move along the curves.";
     this.svg.setAttribute("aria-label", `${this.chart.title}: ${what} of ${this.lines.map((l) => titles.get(l.label).title).join(", ")}. ${help}`);
     if (!this.lines.length) return;
-    this.scale = scaleOf(this.lines, this.metric);
+    this.scale = scaleOf(this.lines, this.metric, this.size);
     this.drawAxes();
     for (const line of this.lines) this.drawLine(line);
     this.cursor = element("g", { hidden: "" });
     this.svg.append(this.cursor);
   }
 
-  drawAxes() {
-    const { x, y, first, last, yTicks } = this.scale;
-    const right = SIZE.width - SIZE.right, bottom = SIZE.height - SIZE.bottom;
+  fit() {
+    const width = this.svg.clientWidth || 320;
+    this.size = { ...EDGE, width, height: heightFor(width) };
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${this.size.height}`);
+    this.svg.setAttribute("height", this.size.height);
+  }
+
+  drawRows(yTicks) {
+    const SIZE = this.size, { y } = this.scale, right = SIZE.width - SIZE.right;
     for (const t of yTicks) {
       this.svg.append(
         element("line", { class: "grid-line", x1: SIZE.left, x2: right, y1: y(t), y2: y(t) }),
         element("text", { x: SIZE.left - 5, y: y(t) + 3.5, "text-anchor": "end" }, words(t)),
       );
     }
+  }
+
+  drawAxes() {
+    const SIZE = this.size;
+    const { x, y, first, last, yTicks } = this.scale;
+    const right = SIZE.width - SIZE.right, bottom = SIZE.height - SIZE.bottom;
+    this.drawRows(yTicks);
     if (isRatio(this.metric)) this.svg.append(element("line", { class: "axis-line", x1: SIZE.left, x2: right, y1: y(1), y2: y(1) }));
     this.svg.append(element("line", { class: "axis-line", x1: SIZE.left, x2: right, y1: bottom, y2: bottom }));
     for (const t of ticks(first, last, 4)) {
@@ -135,6 +166,46 @@ class Chart {
     }
     const label = this.chart.kind === "profile" ? "normalised score" : "environment steps";
     this.svg.append(element("text", { x: (SIZE.left + right) / 2, y: SIZE.height - 4, "text-anchor": "middle" }, label));
+  }
+
+  drawResponse() {
+    const SIZE = { ...this.size, bottom: 76, height: this.size.height + 44 };
+    this.size = SIZE;
+    this.svg.setAttribute("viewBox", `0 0 ${SIZE.width} ${SIZE.height}`);
+    this.svg.setAttribute("height", SIZE.height);
+    this.hide();
+    this.svg.replaceChildren();
+    const all = Object.entries(this.chart.points).flatMap(([objective, points]) => points.map((p) => ({ objective, ...p })));
+    this.points = all.sort((a, b) => a.x - b.x);
+    const help = "Arrow keys move along the points.";
+    this.svg.setAttribute("aria-label", `${this.chart.title}: return by trust region of ${[...objectives.values()].map((o) => o.title).join(", ")}. ${help}`);
+    this.scale = responseScale(all, SIZE);
+    const { x, y } = this.scale, right = SIZE.width - SIZE.right, bottom = SIZE.height - SIZE.bottom;
+    this.drawRows(this.scale.yTicks);
+    this.svg.append(element("line", { class: "axis-line", x1: SIZE.left, x2: right, y1: bottom, y2: bottom }));
+    this.labelPoints(bottom);
+    this.svg.append(element("text", { x: (SIZE.left + right) / 2, y: SIZE.height - 4, "text-anchor": "middle" }, "target ratios, by width"));
+    for (const [objective, points] of Object.entries(this.chart.points)) {
+      const colour = objectives.get(objective).colour;
+      this.svg.append(element("path", { d: path(points.map((p) => [x(p.x), y(p.y)])), fill: "none", stroke: colour, "stroke-width": 1.5, "data-objective-line": objective }));
+      for (const p of points) {
+        if (p.low !== null) this.svg.append(element("line", { x1: x(p.x), x2: x(p.x), y1: y(p.low), y2: y(p.high), stroke: colour, "stroke-width": 1.5 }));
+        this.svg.append(element("circle", { cx: x(p.x), cy: y(p.y), r: 3.2, fill: colour }));
+      }
+    }
+    this.cursor = element("g", { hidden: "" });
+    this.svg.append(this.cursor);
+  }
+
+  // The two target ratios at each width, as far as there is room.
+  labelPoints(bottom) {
+    let last = -Infinity;
+    for (const p of this.points) {
+      const at = this.scale.x(p.x);
+      if (at - last < 13) continue;
+      last = at;
+      this.svg.append(element("text", { x: at, y: bottom + 10, "text-anchor": "end", transform: `rotate(-45 ${at} ${bottom + 10})` }, p.words.replace(" to ", "–")));
+    }
   }
 
   drawLine(line) {
@@ -154,16 +225,22 @@ class Chart {
 
   xWords(value) { return this.chart.kind === "profile" ? words(value) : steps(value); }
 
+  // Where the cursor can stand.
+  places() {
+    if (this.points) return [...new Set(this.points.map((p) => p.x))];
+    return this.lines.length ? this.lines[0].x : [];
+  }
+
   follow(event) {
-    if (!this.lines.length) return;
+    if (!this.places().length) return;
     const box = this.svg.getBoundingClientRect();
-    const at = this.scale.xBack(((event.clientX - box.left) / box.width) * SIZE.width);
-    this.show(nearest(this.lines[0].x, at));
+    const at = this.scale.xBack(((event.clientX - box.left) / box.width) * this.size.width);
+    this.show(nearest(this.places(), at));
   }
 
   walk(event) {
-    if (!this.lines.length) return;
-    const last = this.lines[0].x.length - 1;
+    const last = this.places().length - 1;
+    if (last < 0) return;
     const now = this.index;
     const moves = { ArrowRight: now === null ? 0 : now + 1, ArrowLeft: now === null ? last : now - 1, Home: 0, End: last };
     if (event.key === "Escape") this.hide();
@@ -174,17 +251,23 @@ class Chart {
 
   show(index) {
     this.index = index;
-    const at = this.lines[0].x[index];
-    const { x, y } = this.scale;
+    const at = this.places()[index];
+    const SIZE = this.size, { x, y } = this.scale;
     this.cursor.replaceChildren(element("line", { class: "cursor", x1: x(at), x2: x(at), y1: SIZE.top, y2: SIZE.height - SIZE.bottom }));
-    const rows = this.lines.map((line) => {
-      const i = nearest(line.x, at);
-      const look = titles.get(line.label);
-      this.cursor.append(element("circle", { cx: x(line.x[i]), cy: y(line.y[i]), r: 3, fill: look.colour }));
-      const interval = line.low ? ` (${words(line.low[i])}, ${words(line.high[i])})` : "";
-      return element("div", {}, swatch(look), element("span", {}, `${look.title} `, element("b", {}, words(line.y[i])), interval));
+    const found = this.points
+      ? this.points.filter((p) => p.x === at).map((p) => [objectives.get(p.objective), p.x, p.y, p.low, p.high])
+      : this.lines.map((line) => {
+        const i = nearest(line.x, at);
+        return [titles.get(line.label), line.x[i], line.y[i], line.low ? line.low[i] : null, line.high ? line.high[i] : null];
+      });
+    const rows = found.map(([look, place, value, low, high]) => {
+      this.cursor.append(element("circle", { cx: x(place), cy: y(value), r: this.points ? 5 : 3, fill: look.colour }));
+      const interval = low !== null ? ` (${words(low)}, ${words(high)})` : "";
+      return element("div", {}, swatch(look), element("span", {}, `${look.title} `, element("b", {}, words(value)), interval));
     });
-    const head = this.chart.kind === "profile" ? `score above ${words(at)}` : `${steps(at)} steps`;
+    const head = this.points
+      ? `${this.points.find((p) => p.x === at).words}, width ${words(at)}`
+      : this.chart.kind === "profile" ? `score above ${words(at)}` : `${steps(at)} steps`;
     this.tip.replaceChildren(element("div", {}, head), ...rows);
     this.cursor.removeAttribute("hidden");
     this.tip.hidden = false;
@@ -242,6 +325,18 @@ for (const button of form.querySelectorAll("button[data-all]")) {
   });
 }
 if (metric) metric.addEventListener("change", apply);
+const legend = document.getElementById("objectives");
+if (legend) {
+  for (const look of objectives.values()) legend.append(element("span", {}, swatch(look), look.title));
+}
+// A window of another width: everything is drawn anew, once it has come to rest.
+let drawnFor = window.innerWidth, later = null;
+window.addEventListener("resize", () => {
+  if (window.innerWidth === drawnFor) return;
+  drawnFor = window.innerWidth;
+  clearTimeout(later);
+  later = setTimeout(apply, 100);
+});
 
 // ----------------------------------------------------------------------------------------------------------- sorting
 
