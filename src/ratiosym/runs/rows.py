@@ -32,11 +32,10 @@ def describe(episodes: Episodes) -> Row:
 def episode_rows(episodes: Episodes) -> list[Row]:
     """Return the rows of ``absolute_metric.csv``, one per episode."""
     columns = {
-        "return": episodes.returns,
-        "length": episodes.lengths,
-        **dict(sorted(episodes.metrics.items())),
+        "return": np.asarray(episodes.returns),
+        "length": np.asarray(episodes.lengths),
+        **{name: np.asarray(values) for name, values in sorted(episodes.metrics.items())},
     }
-    columns = {name: np.asarray(values) for name, values in columns.items()}
     return [
         {"episode": k, **{name: values[k].item() for name, values in columns.items()}}
         for k in range(len(episodes.returns))
