@@ -531,7 +531,7 @@ def test_doctor_finds_this_installation_well(ask):
 def test_doctor_says_how_to_get_an_absent_part(ask, monkeypatch):
     monkeypatch.setattr("ratiosym.cli.doctor.find_spec", lambda name: None)
     text = " ".join(ask("doctor").split())
-    for part in ("jaxmarl", "jumanji", "pettingzoo", "wandb", "cluster"):
+    for part in ("jaxmarl", "jumanji", "pettingzoo", "wandb", "cluster", "report", "tune"):
         assert f"pip install 'ratiosym[{part}]'" in text
 
 

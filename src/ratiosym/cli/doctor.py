@@ -12,6 +12,9 @@ from ratiosym.cli.arguments import Command
 Check = tuple[str, bool | None, str]  # name; ok, wrong or not applicable (None); detail
 
 OPTIONAL = {
+    "matplotlib": "figures and reports: pip install 'ratiosym[report]'",
+    "optuna": "tune: pip install 'ratiosym[tune]'",
+    "tensorboardX": "train with --track tensorboard: pip install 'ratiosym[tensorboard]'",
     "jaxmarl": "SMAX, MPE and JaxNav tasks: pip install 'ratiosym[jaxmarl]'",
     "jumanji": "RWARE, Connector and Search and Rescue tasks: pip install 'ratiosym[jumanji]'",
     "pettingzoo": "export to PettingZoo: pip install 'ratiosym[pettingzoo]'",
