@@ -86,7 +86,7 @@ def test_help_fits_a_terminal_and_shows_values(ask, name):
         ("render", ["DIR|TASK", "--team", "--which", "--seed", "--out"]),
         ("play", ["TASK", "--agent", "--team", "--seed"]),
         ("tasks", ["--json"]),
-        ("figures", ["{objectives,runs,aerojax}", "--out", "--show"]),
+        ("figures", ["{objectives,runs,response,aerojax}", "--out", "--show"]),
         ("study run", ["PLAN", "--out", "--executor", "--workers", "--cpus", "--gpus"]),
         ("study run", ["--retry-failed", "RAY_ADDRESS", "--tuned", "--shard", *BUILT_IN]),
         ("reproduce", ["PLAN", "--out", "--only", "--shard", "--storage", "--name", "--track"]),
@@ -211,7 +211,10 @@ def command(*words):
         ((*SMOKE, "--steps"), "--steps needs a value."),
         (("evaluate",), "DIR is missing. 'ratiosym evaluate --help' explains all options."),
         (("evaluate", "nowhere", "--which", "newest"), "it must be one of best, last."),
-        (("figures", "curve"), "must be one of objectives, runs, curves, aerojax. Closest: 'curv"),
+        (
+            ("figures", "curve"),
+            "runs, curves, response, aerojax. Closest: 'curv",
+        ),
         (("figures", "objectives", "runs/x"), "Unexpected argument 'runs/x'"),
     ],
 )

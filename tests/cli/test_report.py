@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from tests.example_runs import run_command
-from tests.report.studies import make_plan, write_study
+from tests.report.studies import make_plan, write_study, write_sweep
 
 
 def test_a_report(ask, here):
@@ -96,3 +96,28 @@ def test_a_study_that_was_really_run(here):
     assert "MPE" in done.stdout
     assert "Not finished" not in done.stdout
     assert (here / "study" / "report-files" / "figure2.pdf").exists()
+
+
+def test_several_studies_and_searches(ask, here):
+    """Two directories are one study; what varies the trust region is drawn beside them."""
+    write_study(here / "one", make_plan(tasks=("smax-2s3z",), seeds=2))
+    write_study(here / "two", make_plan(tasks=("mpe-spread-3ag",), seeds=2))
+    write_sweep(here / "sweep")
+    text = ask("report", "one", "two", "--searches", "sweep")
+    assert (here / "one/report.html").exists()
+    assert re.search(r"^SMAX +0\.\d\d", text, re.MULTILINE)
+    assert re.search(r"^MPE +0\.\d\d", text, re.MULTILINE)
+    assert {"  response.png", "  response.md"} <= set(text.splitlines())
+    assert ask("figures", "response", "sweep", "--out", "here.pdf") == "here.pdf\n"
+    assert (here / "here.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("report",), "Name at least one DIR"),
+        (("figures", "response"), "'response' needs at least one DIR"),
+    ],
+)
+def test_a_directory_is_needed(ask, here, words, said):
+    assert said in ask(*words, code=2)
