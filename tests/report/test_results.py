@@ -112,6 +112,12 @@ def test_missing_unfinished_and_failed_runs_are_named(copy):
             "damaged: a return is not a finite number",
         ),
         ("training.csv", "update,steps,ratio_min\n1,128,0.9\n", "damaged: 'ratio_max' is missing"),
+        (
+            "absolute_metric.csv",
+            "episode,return\n",
+            "damaged: absolute_metric.csv and summary.json",
+        ),
+        ("absolute_metric.csv", "episode\n0\n", "damaged: 'return' is missing"),
     ],
 )
 def test_a_damaged_run_is_named(copy, name, content, said):

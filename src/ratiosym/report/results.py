@@ -40,17 +40,13 @@ class RunResult:
     config: RunConfig
     steps: Float[np.ndarray, "N"]  # of the evaluations
     returns: Float[np.ndarray, "N"]  # mean over an evaluation's episodes
-    absolute_metric: dict[str, Any]  # of the best parameters: mean_return and the task's own
+    absolute: float  # the absolute metric: mean return of the best parameters
+    absolute_metric: dict[str, Any]  # all of it, with the task's own metrics
     episodes: Float[np.ndarray, "E"] | None  # of the absolute metric; records of 0.1 have none
     training: dict[str, np.ndarray]  # steps, ratio_max, ratio_min of each update
     commit: str | None
     versions: dict[str, Any]
     departures: tuple[str, ...]  # settings, beside the budget, that are not the plan's
-
-    @property
-    def absolute(self) -> float:
-        """The absolute metric: mean return of the best parameters."""
-        return float(self.absolute_metric["mean_return"])
 
     @property
     def directory(self) -> Path:
@@ -216,6 +212,7 @@ def read_run(study: Path, planned: PlannedRun) -> RunResult:
             config=config,
             steps=evaluations["steps"],
             returns=evaluations["mean_return"],
+            absolute=float(summary["absolute_metric"]["mean_return"]),
             absolute_metric=summary["absolute_metric"],
             episodes=read_episodes(directory),
             training={name: training[name] for name in ("steps", *RATIOS)},
@@ -231,9 +228,14 @@ def read_run(study: Path, planned: PlannedRun) -> RunResult:
         raise UnusableError("damaged: a table is empty")
     if not np.isfinite([*run.returns, run.absolute]).all():
         raise UnusableError("damaged: a return is not a finite number")
-    if run.episodes is not None and not np.isclose(run.episodes.mean(), run.absolute):
+    if run.episodes is not None and not has_mean(run.episodes, run.absolute):
         raise UnusableError(f"damaged: {ABSOLUTE} and summary.json are of different episodes")
     return run
+
+
+def has_mean(values: Float[np.ndarray, "E"], mean: float) -> bool:
+    """Return whether values can be those that a mean was taken of."""
+    return len(values) > 0 and bool(np.isclose(values.mean(), mean))
 
 
 def read_episodes(directory: Path) -> Float[np.ndarray, "E"] | None:
