@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from ratiosym.envs.adapters.jaxmarl.drivers import make_teams
 from ratiosym.envs.adapters.jaxmarl.library import build, load, stack, unstack
 from ratiosym.envs.adapters.jaxmarl.lidar import sense
 from ratiosym.envs.adapters.jaxmarl.pictures import Picture, draw_robots
 from ratiosym.envs.arrays import strongly_typed
 from ratiosym.envs.protocol import Action
+from ratiosym.envs.teams import Team
 from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
 
 # The settings of the environment's own paper (docs/decisions.md, 26). Settings that are not listed
@@ -101,6 +103,11 @@ class JaxNav:
             metrics=("success", "collision", "timeout", "reachable"),
         )
 
+    @property
+    def teams(self) -> dict[str, Team]:
+        """Scripted teams, which observe what learned ones do."""
+        return make_teams(self.world, self._action)
+
     def reset(self, key: Key) -> tuple[State, Observation]:
         """Start an episode with a random map, and starts and goals at centres of free cells."""
         with jax.numpy_rank_promotion("allow"):
@@ -145,6 +152,16 @@ class JaxNav:
         low, high = self.world.min_v, self.world.max_v
         return jnp.stack(
             [low + (action[:, 0] + 1) / 2 * (high - low), action[:, 1] * self.world.max_w], axis=1
+        )
+
+    def _action(self, velocities: Float[Array, "A 2"]) -> Action:
+        """Return the action that ``_velocities`` turns into these."""
+        if not self.affine_actions:
+            return velocities
+        low, high = self.world.min_v, self.world.max_v
+        return jnp.stack(
+            [2 * (velocities[:, 0] - low) / (high - low) - 1, velocities[:, 1] / self.world.max_w],
+            axis=1,
         )
 
     def _observation(self, observations: dict[str, Array], state: State) -> Observation:
