@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+from contextlib import ExitStack
 from functools import cache, partial
 from itertools import product
 from statistics import mean, median
@@ -19,6 +20,7 @@ import jax
 import numpy as np
 import optuna
 import pytest
+from optuna.trial import TrialState
 
 from ratiosym.envs.tasks import TASKS, Task
 from ratiosym.errors import InputError
@@ -26,19 +28,20 @@ from ratiosym.experiments import presets, settings
 from ratiosym.experiments.jobs import LocalProcesses
 from ratiosym.experiments.presets import configure, preset, read_settings, tuning_preset
 from ratiosym.experiments.search_spaces import search_space
-from ratiosym.experiments.tuning import Search, TrialRow, tune
+from ratiosym.experiments.tuning import Search, TrialRow, tune, tune_all
 from ratiosym.experiments.tuning.importance import main_effects
 from ratiosym.experiments.tuning.run import search_provenance
 from ratiosym.experiments.tuning.search import PRUNER, SAMPLER, SEEDS
 from ratiosym.experiments.tuning.seeds import final_return, train_seed
 from ratiosym.experiments.tuning.storage import database_url, hide_password
 from ratiosym.experiments.tuning.trials import TrialQueue
-from ratiosym.experiments.tuning.workers import WorkerJob, run_trials
+from ratiosym.experiments.tuning.workers import WorkerJob, run_trials, worker_jobs
 from ratiosym.learning.train import NonFiniteLoss
 from ratiosym.runs.files import read_json
 from ratiosym.runs.tables import read_table
 from tests import example_runs as runs
 from tests.example_runs import SETTINGS, TASK, contents
+from tests.experiments.jobs.example_jobs import Here
 from tests.experiments.searching import (
     WORKER,
     Counting,
@@ -385,6 +388,89 @@ def test_workers_that_only_die_are_given_up(tmp_path):
     assert numbers(run_search(search, Counting()))  # and it does
     logs = list((tmp_path / "search" / "work").glob("worker-*-*.log"))
     assert len(logs) == 2
+
+
+def test_searches_side_by_side(whole, tmp_path):
+    """Each as if it were alone, with its results as soon as it has ended; finished ones stay."""
+    one, two = (cheap_search(tmp_path / name, 5, o) for name, o in (("a", "mars"), ("b", "mappo")))
+    counting, ended = Counting(), []
+
+    def watch():
+        ended.append(sum((search.out / "best.json").exists() for search in (one, two)))
+
+    tune_all([one, two], Here, watch, counting)
+    assert [row[3] for row in numbers_of(one)] == [row[3] for row in numbers(whole)[:5]]
+    assert len(counting.seen) == 2 * 5 * 3
+    assert sorted(set(ended)) == [1, 2]  # the first before the second began
+    before = contents(tmp_path)
+    tune_all([one, two], Here, train=Counting(fail_at=0))
+    assert contents(tmp_path) == before
+
+
+def numbers_of(search):
+    return [(r.number, r.state, r.value, r.params, r.seeds) for r in TrialQueue(search).rows()]
+
+
+def test_every_search_gets_a_worker_before_any_gets_two(tmp_path):
+    one, two = cheap_search(tmp_path / "one", 3), cheap_search(tmp_path / "two", 2)
+
+    def workers(searches, capacity):
+        return [(j.search.out.name, j.number) for j in worker_jobs(searches, capacity, cheap_seed)]
+
+    first = [("one", 0), ("two", 0)]
+    assert workers([one, two], 1) == first
+    assert workers([one, two], 2) == [*first, ("one", 1), ("two", 1)]
+    assert workers([one, two], 8) == [*first, ("one", 1), ("two", 1), ("one", 2)]
+    assert workers([one], 8) == [("one", 0), ("one", 1), ("one", 2)]
+    names = [job.name for job in worker_jobs([one, two], 8, cheap_seed)]
+    assert len(set(names)) == 5
+
+
+def test_only_the_first_worker_waits_for_the_others(tmp_path):
+    search = cheap_search(tmp_path / "search", 1)
+    search.out.mkdir()
+    first, second = WorkerJob(search, 0), WorkerJob(search, 1)
+    assert not first.is_over()
+    assert not second.is_over()
+    with ExitStack() as held:
+        queue = TrialQueue(search)
+        trial = queue.claim(held)
+        assert not first.is_over()
+        assert second.is_over()  # nothing is left to claim
+        assert TrialQueue(search).claim(ExitStack(), is_patient=False) is None
+        queue.finish(trial, TrialState.COMPLETE, 1.0)
+    assert first.is_over()
+    assert second.is_over()
+
+
+def test_a_grid_is_walked_in_order_without_pruning(tmp_path):
+    """Every point with every seed, also where a sampler would have pruned; after an interruption
+    too.
+    """
+    points = tuple({"b_upper": up, "b_lower": 0.5} for up in (10.0, 8.0, 6.0, 4.0, 2.0, 1.2, 1.1))
+    search = cheap_search(tmp_path / "search", 7, kind="trust-region", grid=points)
+    counting = Counting(fail_at=10)
+    with pytest.raises(KeyboardInterrupt):
+        run_search(search, counting)
+    outcome = run_search(search, counting)
+    assert [row.params for row in outcome.rows] == [dict(point) for point in points]
+    assert {row.state for row in outcome.rows} == {"complete"}
+    assert len(counting.seen) == 7 * 3
+    assert outcome.best.params["b_upper"] == 10.0
+    found = read_json(search.out / "search.json")["settings"]
+    assert found["grid"] == [dict(point) for point in points]
+    assert found["run"]["num_epochs"] == search.config.shape.num_epochs
+    assert "sampler" not in found
+    assert "pruner" not in found
+    with pytest.raises(InputError, match="the grid has 7 points"):
+        dataclasses.replace(search, num_trials=3).validate()
+
+
+def test_a_sampler_searches_the_trust_region_alone(tmp_path):
+    search = cheap_search(tmp_path / "search", 6, kind="trust-region")
+    outcome = run_search(search)
+    assert all(row.params.keys() == {"b_lower", "b_upper"} for row in outcome.rows)
+    assert "TPESampler" in str(read_json(search.out / "search.json"))
 
 
 def test_a_worker_survives_being_sent(tmp_path):

@@ -11,9 +11,14 @@ from collections import Counter
 import pytest
 
 from ratiosym.errors import InputError
+from ratiosym.experiments.jobs import RayTasks
+from ratiosym.experiments.plans import Plan
+from ratiosym.experiments.reproduce import find_searches, reproduce
 from ratiosym.experiments.tuning import storage, tune
 from ratiosym.experiments.tuning.trials import TrialQueue
-from tests.example_runs import contents, run_command
+from ratiosym.runs.files import read_json
+from tests.example_runs import ROOT, contents, run_command
+from tests.experiments.jobs.example_jobs import Here
 from tests.experiments.postgres import PASSWORD, postgres_server
 from tests.experiments.searching import (
     QUICK_HEART,
@@ -200,6 +205,60 @@ def test_the_command_against_a_database(address, tmp_path):
     assert gone.returncode == 2
     assert PASSWORD not in gone.stdout + gone.stderr
     assert not (tmp_path / "other").exists()
+
+
+def test_experiments_on_a_database(address, tmp_path):
+    """Two searches in one database, each under its own name; the same results as in journals."""
+    plan = small_experiment()
+    for out, place in (("journal", None), ("database", address)):
+        reproduce(plan, tmp_path / out, Here, "tuning", storage=place, train=cheap_seed)
+    journal, database = (
+        read_json(tmp_path / out / "settings.json")["settings"] for out in ("journal", "database")
+    )
+    assert journal == database
+    searches = find_searches(plan, tmp_path / "database", address)
+    assert [s.study_name for s in searches.values()] == [
+        f"small/{TASK}/mars",
+        f"small/{TASK}/mappo",
+    ]
+    for search in searches.values():
+        expect_exact(search, num_killed=0)
+    assert all(PASSWORD.encode() not in content for content in contents(tmp_path).values())
+    wrong = address.replace(PASSWORD, "wrong-word")
+    with pytest.raises(InputError, match="authentication failed"):
+        reproduce(plan, tmp_path / "none", Here, "tuning", storage=wrong, train=cheap_seed)
+    assert not (tmp_path / "none").exists()
+
+
+def test_experiments_on_a_ray_cluster(tmp_path, monkeypatch):
+    """Both searches at once, on a cluster of this machine."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    plan = small_experiment()
+    reproduce(plan, tmp_path / "ray", RayTasks, "tuning", train=cheap_seed)
+    reproduce(plan, tmp_path / "here", Here, "tuning", train=cheap_seed)
+    found, expected = (
+        read_json(tmp_path / out / "settings.json")["settings"] for out in ("ray", "here")
+    )
+    assert found == expected
+
+
+def small_experiment():
+    grid = {
+        "mars": [{"b_lower": 0.5, "b_upper": 2.0}, {"b_lower": 0.1, "b_upper": 10.0}],
+        "mappo": [{"epsilon": 0.1}, {"epsilon": 0.2}],
+    }
+    tuning = {"search": "trust-region", "trials": "all", "seeds": [1000, 1001], "grid": grid}
+    return Plan.from_dict(
+        {
+            "name": "small",
+            "algorithms": ["mars", "mappo"],
+            "tasks": [TASK],
+            "seeds": [0],
+            "preset": "smoke",
+            "tuning": tuning,
+        }
+    )
 
 
 def test_workers_on_a_ray_cluster(tmp_path):

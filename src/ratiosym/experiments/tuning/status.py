@@ -76,11 +76,13 @@ def has_ended(search: Search) -> bool:
 def search_status(pair: Pair, search: Search) -> SearchStatus:
     """Determine the state of a search from its files."""
     plan = (pair, search.num_trials, len(search.seeds))
+    notes = read_notes(search.out)
     if has_ended(search):
         path = search.out / "best.json"
         best = files.read_json(path)["value"] if path.exists() else None
-        return SearchStatus(*plan, "done", search.num_trials, best=best)
-    notes = read_notes(search.out)
+        return SearchStatus(
+            *plan, "done", search.num_trials, best=best, seconds=notes.get("seconds")
+        )
     if any(map(is_locked, (search.out / "work").glob("*.lock"))):
         return SearchStatus(*plan, "running", **notes)
     has_begun = (search.out / "search.json").exists()
