@@ -79,8 +79,8 @@ def train(
     ``package.module:function`` or an ``Env`` object, which is checked first. ``preset`` sets the
     budget and sizes, and ``options`` override it: ``steps=400_000``, ``num_envs=32``,
     ``actor_learning_rate=5e-4``, ``b_upper=2.0``. ``tuned`` starts from the settings shipped for
-    this task and objective (docs/tuning.md) instead of those shared by all objectives. ``track``
-    names trackers: "tensorboard", "wandb", or a custom one as "package.module:function".
+    this task and objective (docs/how-to/tuning.md) instead of those shared by all objectives.
+    ``track`` names trackers: "tensorboard", "wandb", or a custom one as "package.module:function".
     """
     given: dict[str, Any] = dict(options)
     given |= given.pop("objective_parameters", {})

@@ -412,7 +412,7 @@ def test_critic_loss_and_gradient_are_those_of_the_formula():
     ).any()  # the clip matters somewhere
     np.testing.assert_allclose(
         loss, 0.5 * squared.mean(), rtol=1e-5
-    )  # before its coefficient (docs/metrics.md)
+    )  # before its coefficient (docs/concepts/run-directory.md)
 
     expected = jax.jit(jax.grad(lambda c: reference_critic_loss(c, batch, INDEX, NUMBERS)))(
         params.critic

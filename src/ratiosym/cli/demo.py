@@ -9,7 +9,7 @@ from ratiosym.cli.arguments import Arg, Command
 from ratiosym.errors import InputError
 
 # Equal for both objectives, and chosen with MARS on another task so that a few minutes suffice. The
-# demo shows that both learn; it is not a comparison (docs/decisions.md, 20).
+# demo shows that both learn; it is not a comparison (docs/paper/decisions.md, 20).
 SETTINGS: dict[str, Any] = {
     "num_envs": 32,
     "rollout_length": 64,

@@ -39,7 +39,8 @@ class Figures(Command):
     Ratios go into a second file, as in curves-ratios.png; AeroJAX has four, as in
     aerojax-turns.png."""
     show: Annotated[tuple[str, ...], Arg("COLUMN")] = ("mean_return",)
-    """For 'runs': columns of evaluations.csv or training.csv, one panel each (docs/metrics.md)."""
+    """For 'runs': columns of evaluations.csv or training.csv, one panel each
+    (docs/concepts/run-directory.md)."""
 
     def run(self) -> None:
         """Draw."""

@@ -21,7 +21,7 @@ class Report(Command):
     The page works offline in any browser, with sortable tables, curves that show their values,
     filters, settings, and links to the records of all runs. PAGE-files/ next to it contains the
     paper's Table 1 (LaTeX, Markdown), Figures 2 and 3, the curves of every task (PNG, PDF), and the
-    numbers in runs.csv and marl-eval.json. docs/report.md explains them.
+    numbers in runs.csv and marl-eval.json. docs/how-to/reports.md explains them.
     """
 
     directories: Annotated[tuple[Path, ...], Arg("DIR", is_positional=True)] = ()

@@ -29,7 +29,7 @@ class RunStudy(Command):
     Finished runs are never repeated. An interrupted run is resumed from its checkpoint. A failed
     run is reported and skipped; failure.txt in its directory holds the error. Built-in plans:
     paper, paper-ablation, cpu, first-results, smoke. All but first-results tune their algorithms:
-    'ratiosym reproduce' does that as well. docs/studies.md explains plans.
+    'ratiosym reproduce' does that as well. docs/how-to/studies.md explains plans.
     """
 
     plan: Annotated[str | None, Arg("PLAN", is_positional=True)] = None

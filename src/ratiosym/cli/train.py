@@ -51,7 +51,7 @@ class Train(Command):
     'ratiosym train TASK --preset paper --help' those with the paper's budget.
 
     The run's directory contains config.json, evaluations.csv, training.csv, summary.json and
-    checkpoint/ (docs/metrics.md explains the tables).
+    checkpoint/ (docs/concepts/run-directory.md explains the tables).
     """
 
     task: Annotated[str | None, Arg("TASK", RUN, is_positional=True)] = None
@@ -61,8 +61,8 @@ class Train(Command):
     """Budget and sizes. paper: the paper's lengths, with sizes from Mava where the paper states
     none; cpu: minutes on two cores; smoke: seconds, to check that everything works."""
     tuned: Annotated[bool, Arg(group=RUN)] = False
-    """Start from the settings that a search found for this task and objective (docs/tuning.md).
-    Without this option, all objectives share the same settings."""
+    """Start from the settings that a search found for this task and objective
+    (docs/how-to/tuning.md). Without this option, all objectives share the same settings."""
     config: Annotated[Path | None, Arg("FILE", RUN)] = None
     """Take the task and all settings from this file instead of a preset: the best.json of a search
     or the config.json of a run."""
@@ -185,7 +185,7 @@ class Train(Command):
         origin = {} if self.config else {"preset": self.preset, "tuned": self.tuned}
         if self.tuned:
             what = f"{config.objective} on {config.task}"
-            console.print(f"Settings tuned for {what} (docs/tuning.md).", soft_wrap=True)
+            console.print(f"Settings tuned for {what} (docs/how-to/tuning.md).", soft_wrap=True)
         with show_progress(out) as on_progress:
             return loop.start(config, out, self.num_seeds, on_progress, self.track, origin)
 

@@ -109,7 +109,7 @@ def show_outcome(outcome: Outcome, pictures: list[Path]) -> None:
         table.add_row(to_flag(name), f"{value:g}", "" if share is None else f"{share:.2f}")
     console.print(table)
     console.print(
-        "Importance: main effects in an additive model of all trials (docs/tuning.md)."
+        "Importance: main effects in an additive model of all trials (docs/how-to/tuning.md)."
         if outcome.importance
         else "Too few trials to estimate the importance of hyperparameters."
     )

@@ -4,7 +4,7 @@ Under ``vmap``, a conditional reset is computed at every step for every environm
 discarded; this would cost more than the step itself. Instead, each rollout makes one pool of
 initial states, and environments whose episode ended each take the next one. If more episodes end
 than the pool holds, it is reused from its beginning: two episodes of that rollout then have the
-same start and diverge through their own random numbers (docs/decisions.md, 11).
+same start and diverge through their own random numbers (docs/paper/decisions.md, 11).
 """
 
 from typing import NamedTuple

@@ -2,7 +2,7 @@
 
 ``paper`` and ``paper-ablation`` are the paper's experiments: every algorithm is tuned on every task
 before its final runs (section 4.1, appendix D). What the paper does not state comes from Mava or is
-our choice, and docs/decisions.md says so: 128 environments, width 128, 122 evaluations of 32
+our choice, and docs/paper/decisions.md says so: 128 environments, width 128, 122 evaluations of 32
 episodes, 320 for the absolute metric, the tuning seeds and the pruner. ``cpu``, ``first-results``
 and ``smoke`` are ours.
 """

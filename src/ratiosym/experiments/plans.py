@@ -357,7 +357,7 @@ def check_options(options: Options, algorithm: Algorithm) -> None:
 
 
 def read_plan(path_or_name: str | Path) -> Plan:
-    """Return a built-in plan by its name, or read a TOML file (docs/studies.md)."""
+    """Return a built-in plan by its name, or read a TOML file (docs/how-to/studies.md)."""
     from ratiosym.experiments.built_in import BUILT_IN  # made of plans itself
 
     if str(path_or_name) in BUILT_IN:

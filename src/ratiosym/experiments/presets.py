@@ -3,7 +3,7 @@
 ``paper`` has the paper's lengths and fixed hyperparameters (Table 3). What the paper does not state
 is from Mava or our choice, in this preset too: 128 environments, networks of width 128, 122
 evaluations of 32 episodes, 320 episodes for the absolute metric, and values of everything that the
-paper tunes (docs/decisions.md). ``cpu`` and ``smoke`` are ours.
+paper tunes (docs/paper/decisions.md). ``cpu`` and ``smoke`` are ours.
 """
 
 import dataclasses

@@ -18,7 +18,7 @@ have ended, and never changed; ``plan.json`` then contains the options of every 
 
 The search's directory contains every trial (``trials.csv``) and the search space (``search.json``).
 
-Settings shipped with the package are by task and objective (docs/tuning.md). The package's
+Settings shipped with the package are by task and objective (docs/how-to/tuning.md). The package's
 ``settings.json`` contains them with the search they came from. ``python -m
 ratiosym.experiments.settings BEST.json ...`` adds the results of searches to it.
 """

@@ -193,7 +193,7 @@ def split_seeds(tree: Any, num_seeds: int) -> list[Any]:
 def training_rows(
     config: RunConfig, update: int, metrics: Any, num_seeds: int
 ) -> list[dict[str, float]]:
-    """Return one row of ``training.csv`` per seed (docs/metrics.md)."""
+    """Return one row of ``training.csv`` per seed (docs/concepts/run-directory.md)."""
     rows = []
     for measured, episodes in split_seeds(metrics, num_seeds):
         mean_return = episodes.total_return / episodes.num_ended if episodes.num_ended else np.nan

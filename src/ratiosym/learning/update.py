@@ -47,7 +47,7 @@ class OptimiserState(NamedTuple):
 
 
 class UpdateMetrics(NamedTuple):
-    """Metrics of one update, explained in docs/metrics.md."""
+    """Metrics of one update, explained in docs/concepts/run-directory.md."""
 
     policy_loss: Float[Array, ""]
     value_loss: Float[Array, ""]

@@ -2,7 +2,7 @@
 
 config.json      settings, versions, commit, devices
 evaluations.csv  one row per evaluation
-training.csv     one row per update (docs/metrics.md)
+training.csv     one row per update (docs/concepts/run-directory.md)
 summary.json     results; written when the run has finished
 absolute_metric.csv  one row per episode of the absolute metric; written just before summary.json
 failure.txt      why a run of a study failed: the first line says what happened

@@ -1,4 +1,6 @@
-"""Rows of ``evaluations.csv``, ``absolute_metric.csv`` and ``summary.json`` (docs/metrics.md)."""
+"""Rows of ``evaluations.csv``, ``absolute_metric.csv`` and ``summary.json``, which
+docs/concepts/run-directory.md explains.
+"""
 
 from typing import Any
 

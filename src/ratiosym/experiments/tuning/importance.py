@@ -18,7 +18,8 @@ def main_effects(rows: list[TrialRow], space: dict[str, Choices]) -> dict[str, f
     Fits an additive model, value = sum over hyperparameters of effect(choice), by ridge regression
     to all trials with a finished seed, without duplicates. The importance of a hyperparameter is
     the variance of its effects over its choices. If a single hyperparameter determines nearly
-    everything, this finds it with 40 trials, whereas PED-ANOVA does not (docs/decisions.md, 71).
+    everything, this finds it with 40 trials, whereas PED-ANOVA does not
+    (docs/paper/decisions.md, 71).
     """
     distinct = {
         tuple(row.params.values()): row for row in rows if row.seeds and row.state in FINISHED

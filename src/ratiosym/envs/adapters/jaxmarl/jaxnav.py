@@ -18,8 +18,8 @@ from ratiosym.envs.protocol import Action
 from ratiosym.envs.teams import Team
 from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
 
-# The settings of the environment's own paper (docs/decisions.md, 26). Settings that are not listed
-# are the library's defaults, which agree with that paper.
+# The settings of the environment's own paper (docs/paper/decisions.md, 26). Settings that are not
+# listed are the library's defaults, which agree with that paper.
 SETTINGS = {
     "goal_radius": 0.3,
     "goal_rew": 4.0,
@@ -207,8 +207,8 @@ def can_reach(
 def _team_view(library: Any, state: State) -> Float[Array, "S"]:
     """Return the library's world state without the parts that differ per agent.
 
-    These are the agent's id and observation; what remains describes the team (docs/decisions.md,
-    27).
+    These are the agent's id and observation; what remains describes the team
+    (docs/paper/decisions.md, 27).
     """
     size = jnp.array([library.map_obj.width, library.map_obj.height], jnp.float32)
     parts = [

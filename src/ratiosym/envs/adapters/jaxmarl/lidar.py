@@ -6,7 +6,7 @@ cell's column, or a horizontal line into its row. So one sample per line is enou
 determines the column (or row), which is stored as the bits of an integer, and the sample's other
 coordinate selects a bit: nothing is gathered from the map, and everything stays in vector
 registers. Rounding can move a sample that lies exactly on a line to its other side, which changes
-about one reading in 200,000 (docs/decisions.md, 29).
+about one reading in 200,000 (docs/paper/decisions.md, 29).
 """
 
 from typing import Any, NamedTuple
