@@ -131,13 +131,14 @@ class Train(Command):
         """Return the settings of the given preset, task and objective."""
         from ratiosym.experiments.presets import change, preset
         from ratiosym.experiments.settings import shipped_settings
-        from ratiosym.runs.branch import find_parent
 
         train = cls.build(given)
         objective = {k: v for k, v in train.settings.items() if k == "objective"}
         if train.config is not None:
             base = read_config(train)
         elif train.from_run is not None:
+            from ratiosym.runs.branch import find_parent  # imports JAX
+
             base = find_parent(train.from_run)[0].config
         else:
             base = change(preset(train.preset, train.task or ""), **objective)
