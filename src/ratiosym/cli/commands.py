@@ -37,7 +37,7 @@ COMMANDS = {
 ABOUT = "MARS, Multi-Agent Ratio Symmetry: train, evaluate and compare seven ratio objectives."
 FIRST_STEPS = """\
 first steps:
-  ratiosym demo                                      watch two objectives learn a task
+  ratiosym demo                                      watch MARS learn a task
   ratiosym tasks                                     list the tasks
   ratiosym train mpe-spread-3ag --out runs/first     train a policy
   ratiosym evaluate runs/first                       evaluate it
