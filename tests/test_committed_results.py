@@ -1,17 +1,23 @@
 """Contents of results/: files match the runs, and trials match the shipped settings."""
 
 import csv
+import importlib.util
 from pathlib import Path
 
 import pytest
 
+from ratiosym.experiments.plans import read_plan
+from ratiosym.experiments.reproduce import find_searches
 from ratiosym.experiments.settings import read_shipped
+from ratiosym.experiments.tuning import tune
 from ratiosym.report.analysis import analyse
 from ratiosym.report.export import to_csv, to_marl_eval
 from ratiosym.report.page import all_tables
 from ratiosym.report.results import load
 from ratiosym.report.tables import to_latex, to_markdown
 from ratiosym.runs.files import read_json
+from ratiosym.runs.tables import read_table
+from tests.experiments.searching import Counting
 
 RESULTS = Path(__file__).parents[1] / "results"
 STUDY = RESULTS / "first-results"
@@ -111,3 +117,39 @@ def test_shipped_settings_are_the_best_trial(task, objective):
     assert set(settings["space"]) == set(entry["options"])
     text = (RESULTS.parent / "docs" / "tuning.md").read_text()
     assert f"| `{task}` | `{objective}` |" in text
+
+
+def test_the_searches_of_the_study_cpu_can_be_resumed(tmp_path):
+    """Every record of the search becomes a seed of the plan's search, with the value that the
+    protocol gives it: the mean return over the last fifth of the evaluations.
+    """
+    path = RESULTS / "cpu" / "adopt.py"
+    spec = importlib.util.spec_from_file_location("adopt", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    plan = read_plan("cpu")
+    records = list((RESULTS / "cpu").glob("search-*/runs/*/*/seed-*/summary.json"))
+    assert records
+    assert module.adopt(RESULTS / "cpu", tmp_path, plan) == len(records)
+
+    pairs = [pair for pair in plan.pairs() if pair.task == "connector-5x5x3a"]
+    counting = Counting()
+    searches = find_searches(plan, tmp_path)
+    for pair in pairs:
+        tune(searches[pair], train=counting)
+    tasks = [path for path in records if "search-connector-5x5x3a" in str(path)]
+    assert len(counting.seen) == 24 - len(tasks)  # what is recorded is not trained again
+    for path in tasks:
+        label, seed = path.parts[-3], path.parts[-2]
+        returns = read_table(path.with_name("evaluations.csv"))["mean_return"][1:]
+        expected = float(returns[-4:].mean())
+        objective, *values = label.split("-")
+        [(trial, search)] = [
+            (number, searches[pair])
+            for pair in pairs
+            if pair.label == objective
+            for number, point in enumerate(searches[pair].grid)
+            if sorted(point.values()) == sorted(map(float, values))
+        ]
+        found = read_json(search.out / "trials" / f"{trial:04d}" / seed / "summary.json")
+        assert found["value"] == pytest.approx(expected)

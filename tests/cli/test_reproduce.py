@@ -110,7 +110,7 @@ def test_status_of_both_stages(mine, ask, here):
     plan, out = read_plan(mine), here / "out"
     begin_study(plan, out)
     text = ask("study", "status", "out")
-    assert "trials finished" in text
+    assert text.startswith("mine: For a test\ntrials finished")
     assert "0/2" in text
     assert "tuning: 0 of 2 searches; time left unknown" in text
     assert "4 missing of 4 runs" in text

@@ -120,10 +120,11 @@ class StudyStatus(Command):
     def run(self) -> None:
         """Read the directory and print its status."""
         from ratiosym.cli.experiment_display import show_experiment_status
-        from ratiosym.cli.study_display import resume_command, show_status
+        from ratiosym.cli.study_display import resume_command, show_status, show_title
         from ratiosym.experiments.reproduce import experiment_status
 
         status = experiment_status(self.directory)
+        show_title(status.plan)
         if status.searches:
             show_experiment_status(status, self.directory)
         else:

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ratiosym.cli.display import console
 from ratiosym.cli.text import printable
+from ratiosym.experiments.plans import Plan
 from ratiosym.experiments.study import STATES, RunStatus, StudyStatus
 from ratiosym.report.analysis import Analysis
 from ratiosym.report.tables import Cell, scores_table
@@ -140,10 +141,14 @@ def resume_command(directory: Path) -> str:
     return f"ratiosym study run --out {quote(str(directory))}"
 
 
+def show_title(plan: Plan) -> None:
+    """Show the name and description of a plan."""
+    console.print(f"{plan.name}: {plan.about}" if plan.about else plan.name, soft_wrap=True)
+
+
 def show_status(status: StudyStatus, directory: Path, again: str | None) -> None:
     """Show the status of a study. ``again`` is the command that resumes it, if it is stopped."""
     plan = status.plan
-    console.print(f"{plan.name}: {plan.about}" if plan.about else plan.name, soft_wrap=True)
     labels = [a.label for a in plan.algorithms]
     table = Table(title=f"runs done of {len(plan.seeds)}", title_justify="left")
     table.add_column("task", no_wrap=True)
