@@ -340,7 +340,7 @@ def test_tuned_settings_are_used_only_if_asked_for(monkeypatch):
 
 def test_the_example_of_the_documentation(tmp_path):
     example, tuning, fragment = re.findall(
-        r"```toml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(), re.DOTALL
+        r"```toml\n(.*?)```", (ROOT / "docs" / "how-to" / "studies.md").read_text(), re.DOTALL
     )
     path = tmp_path / "mine.toml"
     path.write_text(example)
