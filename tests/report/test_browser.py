@@ -2,7 +2,6 @@
 installs the browser.
 """
 
-import re
 import shutil
 
 import pytest
@@ -56,9 +55,10 @@ def report(tmp_path_factory):
     tasks += ("jaxnav-11x11x4a", "paxmen-4a", "aerojax-8v8", "sar-400tg-8ag", "mpe-spread-3ag")
 
     def final(task, label, seed):
-        return (1 + len(task)) * (
-            LEVELS.get(label, 0.6) + 0.02 * seed - 0.3 * (label == "mars" and task == "paxmen-4a")
-        )
+        if task.startswith("smax"):
+            return 0.5 + 0.02 * seed  # all are equal: stars
+        level = LEVELS.get(label, 0.6) + 0.02 * seed
+        return (1 + len(task)) * (level - 0.3 * (label == "mars" and task == "paxmen-4a"))
 
     place = tmp_path_factory.mktemp("page")
     write_study(place, make_plan(tasks=tasks, labels=labels, seeds=3), final=final)
@@ -169,7 +169,7 @@ def test_filters(open_page):
 def test_values_under_the_pointer(open_page):
     """At the right end of mpe-spread-3ag: 15 x 0.92 for MARS, as it is and normalised."""
     page = open_page()
-    figure = page.locator("#curves figure", has_text=re.compile("mpe-spread-3ag$")).first
+    figure = page.locator("#curves figure:has(figcaption:text-is('mpe-spread-3ag'))")
     chart, tip = figure.locator("svg.chart"), figure.locator(".tip")
     expect(tip).to_be_hidden()
     box = chart.bounding_box()
@@ -277,7 +277,7 @@ def test_the_legend_stays_in_view(open_page):
         assert page.evaluate("window.scrollY") > 2000
         box = page.locator(".legend").bounding_box()
         assert box["y"] < 5
-        assert box["height"] < 90
+        assert box["height"] < 120
         expect(page.get_by_label("MARS", exact=True)).to_be_in_viewport()
 
 
@@ -316,7 +316,7 @@ def test_the_response_is_drawn_and_tells_its_values(browser, tmp_path):
     chart.focus()
     page.keyboard.press("End")
     expect(figure.locator(".tip")).to_contain_text("0.5 to 2, width 1.39")
-    expect(figure.locator(".tip")).to_contain_text("MARS 0.86")
+    expect(figure.locator(".tip")).to_contain_text("MARS 0.9 (0.85, 0.95)")
     page.keyboard.press("Home")
     expect(figure.locator(".tip")).to_contain_text("MAPPO")
     page.close()

@@ -56,3 +56,13 @@ def test_settings_come_from_searches(tmp_path):
         "search of 6 trials (tuning/mpe-spread-3ag/mars), value 1.625"
     )
     assert cells(table, "mpe-spread-3ag", "mappo")["source"] == "plan tiny"
+
+
+def test_settings_of_separate_searches_and_of_the_package(tmp_path):
+    """'study run --tuned DIR' copies what was found into the plan; tuned = true uses ours."""
+    found = {"mpe-spread-3ag": {"mars": {"b_lower": 0.5, "b_upper": 2.0}}}
+    plan = make_plan(tasks=("mpe-spread-3ag",), seeds=1, tuned=True, settings=found)
+    table = settings_table(analyse(load(write_study(tmp_path, plan))))
+    mars, mappo = (cells(table, "mpe-spread-3ag", label) for label in ("mars", "mappo"))
+    assert (mars["targets"], mars["source"]) == ("0.5 to 2", "searches given by --tuned")
+    assert mappo["source"] == "settings shipped with the package"

@@ -75,6 +75,8 @@ def source(studies: Sequence[Study], run: RunResult) -> str:
     if found:
         num = sum(found["trials"].values())
         return f"search of {num} trials ({found['search']}), value {found['value']:.4g}"
+    if run.label in study.plan.settings.get(run.task, {}):
+        return "searches given by --tuned"
     if study.plan.tuned:
         return "settings shipped with the package"
     return f"plan {study.plan.name}"
