@@ -45,6 +45,7 @@ def test_the_command_line_and_python_agree_for_every_option(monkeypatch):
         "objective": "mars-additive",
         "network": "feedforward",
         "critic": "local",
+        "action_distribution": "clipped",
         "time_limit": "bootstrap",
         "steps": 4096,
         "b": 1.5,

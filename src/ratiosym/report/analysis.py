@@ -1,4 +1,4 @@
-"""A study in numbers: what its table, figures and page show, computed once."""
+"""The numbers of a study, computed once for its tables, figures and page."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,9 +16,9 @@ from ratiosym.report.results import RATIOS, RunResult, StudyResults
 from ratiosym.report.statistics import Curve, Estimate, generator
 
 THRESHOLDS = np.linspace(0, 1, 101)  # of the performance profile
-MOST_POINTS = 120  # of a curve of ratios; a run may have thousands of updates
-ALL = "all"  # the name of all suites together
-TOO_SHORT = 10_000  # environment steps: nobody learns anything in so few
+MOST_POINTS = 120  # of a curve of ratios, as a run may have thousands of updates
+ALL = "all"  # name of all suites together
+TOO_SHORT = 10_000  # environment steps, in which nothing can be learned
 
 
 class Series(NamedTuple):
@@ -30,7 +30,7 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True)
 class TaskNumbers:
-    """One task: returns as they are."""
+    """Numbers of one task, with returns that are not normalised."""
 
     name: str
     suite: str
@@ -43,9 +43,7 @@ class TaskNumbers:
 
 @dataclass(frozen=True)
 class SuiteNumbers:
-    """One suite: normalised scores over those of its tasks on which all its algorithms have a
-    finished run.
-    """
+    """Normalised scores of one suite, over tasks that all its algorithms have finished."""
 
     name: str
     title: str
@@ -56,19 +54,17 @@ class SuiteNumbers:
 
     @property
     def best(self) -> str | None:
-        """The algorithm of the highest score."""
+        """Algorithm with the highest score."""
         return max(self.scores, key=lambda label: self.scores[label].value) if self.scores else None
 
     def is_best(self, label: str) -> bool:
-        """Whether a score equals the highest one, in the two digits the table shows."""
+        """Whether a score equals the highest one in the two digits shown."""
         return self.best is not None and shown(self.scores[label].value) == shown(
             self.scores[self.best].value
         )
 
     def has_star(self, label: str) -> bool:
-        """Whether its interval overlaps that of the highest score; for that one: whether any other
-        does.
-        """
+        """Whether its interval overlaps that of the highest score, or for that one, any other."""
         others = (
             [other for other in self.scores if other != self.best]
             if label == self.best
@@ -81,7 +77,7 @@ class SuiteNumbers:
 
 @dataclass(frozen=True)
 class Analysis:
-    """The whole study."""
+    """Numbers of the whole study."""
 
     results: StudyResults
     titles: dict[str, str]  # of the algorithms
@@ -90,21 +86,23 @@ class Analysis:
     overall: SuiteNumbers  # all suites together
     profile: dict[str, Curve]  # over THRESHOLDS
     tasks: dict[str, TaskNumbers]
-    verdicts: dict[str, str]  # by suite: one sentence on the reference
-    response: tuple[Region, ...]  # returns by trust region, where the study or its searches vary it
+    verdicts: dict[str, str]  # by suite: one sentence about the reference
+    response: tuple[Region, ...]  # returns by trust region, if the study or its searches vary it
     notes: tuple[str, ...]
 
 
 def shown(value: float) -> str:
-    """A score as tables show it."""
+    """Format a score as in the tables."""
     return f"{value:.2f}"
 
 
 def analyse(
     results: StudyResults, seed: int = 0, searches: Sequence[str | os.PathLike[str]] = ()
 ) -> Analysis:
-    """All numbers of a study. The bootstrap's random numbers come from the seed and from what is
-    estimated. ``searches`` are directories that vary the trust region, beside the study's own.
+    """Compute all numbers of a study.
+
+    The random numbers of the bootstrap depend on the seed and on what is estimated. ``searches``
+    are further directories that vary the trust region.
     """
     titles = {
         a.label: get_objective(a.objective).title if a.label == a.objective else a.label
@@ -138,7 +136,7 @@ def analyse(
 
 
 def find_reference(results: StudyResults) -> str:
-    """MARS if the study has it, else the plan's first algorithm."""
+    """Return MARS if the study has it, else the plan's first algorithm."""
     algorithms = results.algorithms
     named = [a.label for a in algorithms if a.label == "mars"] + [
         a.label for a in algorithms if a.objective == "mars"
@@ -150,7 +148,7 @@ def find_reference(results: StudyResults) -> str:
 
 
 def task_numbers(results: StudyResults, task: str, seed: int) -> TaskNumbers:
-    """Curves, absolute metrics and the range of one task."""
+    """Compute the curves, absolute metrics and range of one task."""
     runs = [run for run in results.runs if run.task == task]
     labels = [a.label for a in results.algorithms if results.of(task, a.label)]
     low, high = statistics.min_max(
@@ -176,7 +174,7 @@ def task_numbers(results: StudyResults, task: str, seed: int) -> TaskNumbers:
 
 
 def common_steps(runs: Sequence[RunResult], end: float) -> Float[np.ndarray, "N"]:
-    """The evaluations of the first run, as far as all runs reach."""
+    """Return the evaluation steps of the first run, up to the end of the shortest."""
     start = max(run.steps[0] for run in runs)
     steps = runs[0].steps
     return steps[(steps >= start) & (steps <= end)]
@@ -185,18 +183,17 @@ def common_steps(runs: Sequence[RunResult], end: float) -> Float[np.ndarray, "N"
 def on_steps(
     runs: Iterable[RunResult], steps: Float[np.ndarray, "N"]
 ) -> Float[np.ndarray, "runs N"]:
-    """Returns at these steps, interpolated where a run was evaluated at others."""
+    """Return the returns at these steps, interpolated if a run was evaluated at others."""
     return np.stack([np.interp(steps, run.steps, run.returns) for run in runs])
 
 
 def ratio_series(
     runs: Sequence[RunResult], name: str, end: float, rng: np.random.Generator
 ) -> Series:
-    """The largest (or smallest) ratio over training: extremes in stretches of training, geometric
-    mean over runs.
+    """Compute the largest (or smallest) ratio over training, as the geometric mean over runs.
 
-    Training is cut into at most ``MOST_POINTS`` stretches and the extreme of each is kept, so that
-    single spikes stay visible. Ratios are told apart from 1e-12 to 1e12, as in
+    Training is divided into at most ``MOST_POINTS`` intervals, and the extreme of each is used, so
+    that single spikes stay visible. Ratios are clipped to 1e-12 and 1e12, as in
     ``figures.ratios_figure``.
     """
     num = min(MOST_POINTS, *((run.training["steps"] <= end).sum() for run in runs))
@@ -209,8 +206,9 @@ def ratio_series(
 
 
 def extremes(run: RunResult, name: str, edges: Float[np.ndarray, "K"]) -> Float[np.ndarray, "K-1"]:
-    """The extreme of each stretch (edge, next edge] of a run's training; one without an update
-    takes the next.
+    """Return the extreme of each interval (edge, next edge] of a run's training.
+
+    An interval without an update takes the value of the next one.
     """
     steps, values = run.training["steps"], run.training[name]
     pick = np.fmax if name == "ratio_max" else np.fmin
@@ -227,11 +225,11 @@ def extremes(run: RunResult, name: str, edges: Float[np.ndarray, "K"]) -> Float[
 def suite_numbers(
     results: StudyResults, name: str, tasks: Sequence[TaskNumbers], reference: str, seed: int
 ) -> SuiteNumbers:
-    """Aggregates over the tasks that all algorithms of a suite have finished."""
+    """Aggregate over the tasks that all algorithms of a suite have finished."""
     labels = [
         a.label for a in results.algorithms if any(a.label in task.absolute for task in tasks)
     ]
-    # An average over tasks that one algorithm lacks would compare different things.
+    # Averages over different tasks would not be comparable.
     shared = [task for task in tasks if all(label in task.absolute for label in labels)]
     title = "All tasks" if name == ALL else suite_of(name).title
     if not shared:
@@ -258,7 +256,7 @@ def suite_numbers(
 def normalised_scores(
     results: StudyResults, tasks: Sequence[TaskNumbers], labels: Iterable[str]
 ) -> dict[str, dict[str, Float[np.ndarray, "_"]]]:
-    """Absolute metrics, min-max normalised, by algorithm and task."""
+    """Return the min-max normalised absolute metrics by algorithm and task."""
 
     def scores(task: TaskNumbers, label: str) -> Float[np.ndarray, "runs"]:
         absolute = np.array([run.absolute for run in results.of(task.name, label)])
@@ -270,7 +268,7 @@ def normalised_scores(
 def suite_curve(
     results: StudyResults, tasks: Sequence[TaskNumbers], label: str, rng: np.random.Generator
 ) -> Series:
-    """Normalised returns, the mean over tasks and runs, as far as all runs on these tasks reach."""
+    """Compute the mean normalised return over tasks and runs, up to the end of the shortest."""
     names = [task.name for task in tasks]
     end = min(run.steps[-1] for run in results.runs if run.task in names)
     own = {task.name: results.of(task.name, label) for task in tasks}
@@ -285,14 +283,14 @@ def suite_curve(
 
 
 def verdict(suite: SuiteNumbers, reference: str, titles: Mapping[str, str]) -> str:
-    """One sentence: is the reference better than each of the others, worse, or is it not known?"""
+    """Say in one sentence whether the reference is better or worse than the others, or neither."""
     found = [compare(found, titles[label]) for label, found in suite.improvement.items()]
     text = ", ".join(found[:-1]) + (" and " if len(found) > 1 else "") + found[-1]
     return f"On {suite.title} {titles[reference]} {text}."
 
 
 def compare(improvement: Estimate, other: str) -> str:
-    """How the reference stands to another algorithm, with the probability and its interval."""
+    """Compare the reference to another algorithm, with the probability and its interval."""
     value, low, high = map(shown, improvement)
     if not improvement.has_interval:
         return f"has P = {value} against {other}, from too few runs for an interval"
@@ -313,7 +311,7 @@ def notes_on(
     tasks: Mapping[str, TaskNumbers],
     titles: Mapping[str, str],
 ) -> Iterable[str]:
-    """What a reader has to know beside the numbers, a sentence each."""
+    """Yield sentences that a reader has to know in addition to the numbers."""
     yield from notes_on_runs(results, titles)
     for suite in suites.values():
         left_out = [
@@ -339,7 +337,7 @@ def notes_on(
 
 
 def notes_on_runs(results: StudyResults, titles: Mapping[str, str]) -> Iterable[str]:
-    """How many runs there are, and whether they were made alike."""
+    """Yield sentences on the number of runs and on differences between them."""
     tiny = [run.steps[-1] for run in results.runs if run.config.steps <= TOO_SHORT]
     if tiny:
         yield (

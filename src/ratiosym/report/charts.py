@@ -1,4 +1,4 @@
-"""The charts of the page as data: which there are, and what the script draws in each."""
+"""The charts of the page, and the data from which the script draws them."""
 
 from collections.abc import Mapping
 from html import escape
@@ -37,7 +37,7 @@ SECTIONS = {
 
 
 def list_charts(analysis: Analysis) -> list[dict[str, Any]]:
-    """All charts in the order of the page; curves as they are."""
+    """List all charts in the order of the page, with their curves."""
     charts: list[dict[str, Any]] = [
         {
             "kind": "suite",
@@ -71,7 +71,7 @@ def list_charts(analysis: Analysis) -> list[dict[str, Any]]:
 
 
 def charts_section(analysis: Analysis, kind: str) -> str:
-    """Places for the curves of one kind; the script draws them."""
+    """Return the placeholders for the charts of one kind, which the script fills."""
     kinds = ("task", "ratio") if kind == "task" else (kind,)
     charts = [
         (index, chart)
@@ -94,7 +94,7 @@ def charts_section(analysis: Analysis, kind: str) -> str:
 
 
 def choice(kind: str) -> str:
-    """What stands above the charts of a kind."""
+    """Return the controls above the charts of a kind."""
     if kind == "response":
         return '<p class="choose" id="objectives"></p>\n'  # the script writes a legend
     if kind != "task":
@@ -107,7 +107,7 @@ def choice(kind: str) -> str:
 
 
 def suite_of(chart: Mapping[str, Any]) -> str:
-    """What a chart is filtered by."""
+    """Return the attribute by which a chart is filtered."""
     return f' data-suite="{escape(chart["suite"])}"' if chart["suite"] else ""
 
 
@@ -115,7 +115,7 @@ def suite_of(chart: Mapping[str, Any]) -> str:
 
 
 def page_data(analysis: Analysis, style: Mapping[str, LineStyle]) -> dict[str, Any]:
-    """What the script draws from. Steps are kept once; curves point to them."""
+    """Return the data for the script. Steps are stored once and referenced by curves."""
     grids: dict[tuple[float, ...], int] = {}
 
     def line(series: Series) -> dict[str, Any]:
@@ -133,33 +133,34 @@ def page_data(analysis: Analysis, style: Mapping[str, LineStyle]) -> dict[str, A
 
     charts = [drawn(chart) for chart in list_charts(analysis)]
     return {
-        "algorithms": looks(style, "a"),
-        "objectives": looks(response_styles(analysis), "o"),
+        "algorithms": script_styles(style, "a"),
+        "objectives": script_styles(response_styles(analysis), "o"),
         "charts": charts,
         "steps": [list(grid) for grid in grids],
     }
 
 
 def response_styles(analysis: Analysis) -> dict[str, LineStyle]:
-    """How objectives are drawn where the trust region varies."""
+    """Return the styles of objectives in charts over the trust region."""
     return objective_styles(list(dict.fromkeys(r.objective for r in analysis.response)))
 
 
-def looks(style: Mapping[str, LineStyle], letter: str) -> list[dict[str, str]]:
-    """Lines as the script draws them."""
+def script_styles(style: Mapping[str, LineStyle], letter: str) -> list[dict[str, str]]:
+    """Return line styles for the script."""
     return [
         {
             "label": label,
-            "title": look.title,
+            "title": line_style.title,
             "colour": f"var(--{letter}{i})",
-            "dash": " ".join(f"{2 * d:g}" for d in look.dashes),  # of a line about two units wide
+            # for a line about two units wide
+            "dash": " ".join(f"{2 * d:g}" for d in line_style.dashes),
         }
-        for i, (label, look) in enumerate(style.items())
+        for i, (label, line_style) in enumerate(style.items())
     ]
 
 
 def region_points(regions: list[Region]) -> dict[str, list[dict[str, Any]]]:
-    """The points of each objective: width, value, interval, target ratios."""
+    """Return the points of each objective: width, value, interval, target ratios."""
     points: dict[str, list[dict[str, Any]]] = {}
     for region in regions:
         has_interval = region.estimate.has_interval
@@ -175,10 +176,10 @@ def region_points(regions: list[Region]) -> dict[str, list[dict[str, Any]]]:
 
 
 def digit(value: float) -> float:
-    """Five digits are more than a screen shows."""
+    """Round to five significant digits, more than a screen shows."""
     return float(f"{value:.5g}")
 
 
 def digits(values: np.ndarray) -> list[float]:
-    """Numbers of a curve."""
+    """Round the numbers of a curve."""
     return [digit(value) for value in values]

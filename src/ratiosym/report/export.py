@@ -1,4 +1,4 @@
-"""Runs for other people's tools: marl-eval's JSON, and one tidy CSV."""
+"""Export of runs for other tools: marl-eval's JSON and a tidy CSV."""
 
 import csv
 import io
@@ -8,16 +8,16 @@ from typing import Any
 from ratiosym.report.analysis import Analysis
 from ratiosym.report.statistics import normalise
 
-METRIC = "mean_episode_return"  # as marl-eval's users call it
+METRIC = "mean_episode_return"  # the usual name in marl-eval
 
 
 def to_marl_eval(analysis: Analysis) -> str:
-    """The nested JSON that marl-eval (Gorsane et al. 2022) reads.
+    """Return the nested JSON that marl-eval (Gorsane et al. 2022) reads.
 
     environment -> task -> algorithm -> seed_S -> step_K -> {step_count, mean_episode_return}, and
-    absolute_metrics beside the steps. The list of a step holds one number, the mean over the
-    evaluation's episodes; that of absolute_metrics every episode's return, or the mean alone for a
-    run that kept no episodes.
+    absolute_metrics next to the steps. The list of a step contains one number, the mean over the
+    evaluation's episodes; that of absolute_metrics contains every episode's return, or only the
+    mean for a run that kept no episodes.
     """
     data: dict[str, Any] = {}
     for run in analysis.results.runs:
@@ -33,7 +33,9 @@ def to_marl_eval(analysis: Analysis) -> str:
 
 
 def to_csv(analysis: Analysis) -> str:
-    """One row an evaluation of a finished run, and one (kind: absolute) for its absolute metric."""
+    """Return one row per evaluation of a finished run, and one (kind: absolute) for its absolute
+    metric.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(

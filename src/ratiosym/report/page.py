@@ -1,5 +1,7 @@
-"""One HTML file with everything in it: verdicts, tables that sort, curves that tell their values,
-figures, films, settings, filters, the plan, the runs.
+"""The report as one self-contained HTML file.
+
+It contains verdicts, sortable tables, interactive curves, figures, films, settings, filters, the
+plan and the runs.
 """
 
 import base64
@@ -30,11 +32,11 @@ FIGURES = {
     "figure2": "Figure 2: curves by environment, with the probability of improvement",
     "figure3": "Figure 3: returns, largest and smallest ratios",
 }
-LARGEST_FILM = 4_000_000  # bytes of a film that goes into the page; larger ones are linked
+LARGEST_FILM = 4_000_000  # bytes; larger films are linked instead of embedded
 
 
 def make_page(analysis: Analysis, path: Path, files: Iterable[Path] = ()) -> str:
-    """The page as it is to be written to ``path``: links to runs and files are relative to it."""
+    """Return the page for ``path``, to which links to runs and files are relative."""
     files, results = list(files), analysis.results
     style = line_styles(analysis.titles)
     sections = {name: html for name, html in make_sections(analysis, path, files).items() if html}
@@ -57,7 +59,7 @@ def make_page(analysis: Analysis, path: Path, files: Iterable[Path] = ()) -> str
 
 
 def make_sections(analysis: Analysis, path: Path, files: list[Path]) -> dict[str, str]:
-    """The sections of the page in their order; empty ones where there is nothing to show."""
+    """Return the sections of the page in order; a section may be empty."""
     labels = set(analysis.titles)
     tables = {table.name: table_section(table, labels) for table in all_tables(analysis)}
     return {
@@ -81,7 +83,7 @@ def make_sections(analysis: Analysis, path: Path, files: list[Path]) -> dict[str
 
 
 def all_tables(analysis: Analysis) -> list[Table]:
-    """Every table of a report."""
+    """Return every table of a report."""
     beside = (signs_table(analysis), published_table(analysis))
     return [
         *make_tables(analysis),
@@ -91,7 +93,7 @@ def all_tables(analysis: Analysis) -> list[Table]:
 
 
 def below(section: str) -> str:
-    """A section as a part of the one before: its heading is one step lower."""
+    """Turn a section into a subsection by lowering its heading."""
     return section.replace("<h2>", "<h3>").replace("</h2>", "</h3>")
 
 
@@ -101,30 +103,28 @@ def count(num: int, what: str) -> str:
 
 
 def heading(section: str) -> str:
-    """What a section is called, from its own heading."""
+    """Return the title of a section from its heading."""
     return section.split("<h2>")[1].split("</h2>")[0]
 
 
 def colours(style: Mapping[str, LineStyle], objectives: Mapping[str, LineStyle]) -> str:
-    """The colours of algorithms and objectives as CSS variables; on a dark ground they are
-    lighter.
-    """
-    names = {f"a{i}": look.colour for i, look in enumerate(style.values())}
-    names |= {f"o{i}": look.colour for i, look in enumerate(objectives.values())}
+    """Return the colours of algorithms and objectives as CSS variables, lighter in dark mode."""
+    names = {f"a{i}": line_style.colour for i, line_style in enumerate(style.values())}
+    names |= {f"o{i}": line_style.colour for i, line_style in enumerate(objectives.values())}
     light = "".join(f"--{name}: {colour};" for name, colour in names.items())
     dark = "".join(f"--{name}: {lighter(colour)};" for name, colour in names.items())
     return f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
 
 
 def lighter(colour: str) -> str:
-    """Half way to white, for dark colours more."""
+    """Blend a colour halfway to white, or more for dark colours."""
     rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
     share = 0.55 if rgb.max() < 128 else 0.3
     return "#" + "".join(f"{round(x):02x}" for x in rgb + share * (255 - rgb))
 
 
 def notes(analysis: Analysis) -> str:
-    """What a reader has to know, and the runs that are missing."""
+    """Return the notes for the reader and the list of missing runs."""
     text = ""
     if analysis.notes:
         items = "".join(f"<li>{escape(note)}</li>" for note in analysis.notes)
@@ -143,7 +143,7 @@ def notes(analysis: Analysis) -> str:
 
 
 def filters(analysis: Analysis) -> dict[str, str]:
-    """A box for each suite, and one for each algorithm: the legend, which stays in view."""
+    """Return a checkbox per suite and per algorithm; the latter are the legend."""
     suites = {suite.name: suite.title for suite in analysis.suites.values()}
     return {
         "suites": boxes("suite", "Suites", suites),
@@ -152,7 +152,7 @@ def filters(analysis: Analysis) -> dict[str, str]:
 
 
 def boxes(name: str, title: str, options: Mapping[str, str]) -> str:
-    """Boxes to tick, with a line in its colour beside each algorithm."""
+    """Return checkboxes, with a coloured line for each algorithm."""
     labels = "".join(
         f'<label><input type="checkbox" name="{name}" value="{escape(value)}" checked>'
         + (f'<span data-swatch="{escape(value)}"></span>' if name == "algorithm" else "")
@@ -167,7 +167,7 @@ def boxes(name: str, title: str, options: Mapping[str, str]) -> str:
 
 
 def verdicts_section(analysis: Analysis) -> str:
-    """One sentence per environment."""
+    """Return one sentence per environment."""
     if not analysis.verdicts:
         return ""
     items = "".join(
@@ -184,7 +184,7 @@ def verdicts_section(analysis: Analysis) -> str:
 
 
 def keep_together(text: str) -> str:
-    """A sentence whose numbers do not break over two lines."""
+    """Keep numbers from breaking across lines."""
     return re.sub(r"(?<=P) = |(?<=\d) to (?=\d)", lambda m: m[0].replace(" ", "&nbsp;"), text)
 
 
@@ -192,7 +192,7 @@ def keep_together(text: str) -> str:
 
 
 def table_section(table: Table, labels: Set[str]) -> str:
-    """A table of estimates; columns of an algorithm go with its label."""
+    """Return a table of estimates, whose columns are filtered by algorithm."""
     whose = [name if name in labels else None for name in table.columns]
     heads = [head(table.corner), *map(head, table.columns.values(), whose)]
     rows = "\n".join(table_row(row, whose) for row in table.rows)
@@ -206,13 +206,13 @@ def table_section(table: Table, labels: Set[str]) -> str:
 
 
 def head(title: str, label: str | None = None) -> str:
-    """A heading that sorts: names begin with the first, numbers with the largest."""
+    """Return a sortable heading: names ascending first, numbers descending."""
     whose = f' data-algorithm="{escape(label)}" data-first="descending"' if label else ""
     return f'<th scope="col"{whose}><button type="button">{escape(title)}</button></th>'
 
 
 def table_row(row: Row, labels: list[str | None]) -> str:
-    """A line of a table."""
+    """Return a row of a table."""
     whose = ' class="total"' if row.suite == ALL else f' data-suite="{escape(row.suite)}"'
     whose += f' data-algorithm="{escape(row.algorithm)}"' if row.algorithm else ""
     cells = "".join(table_cell(cell, label) for cell, label in zip(row.cells, labels, strict=True))
@@ -220,7 +220,7 @@ def table_row(row: Row, labels: list[str | None]) -> str:
 
 
 def table_cell(cell: Cell, label: str | None) -> str:
-    """An estimate or a word; what a number is sorted by is beside it."""
+    """Return a cell with an estimate or a word, and the value to sort by."""
     whose = f' data-algorithm="{escape(label)}"' if label else ""
     if math.isnan(cell.value) and cell.text != Cell().text:
         return f'<td class="text"{whose}>{escape(cell.text)}</td>'
@@ -232,7 +232,7 @@ def table_cell(cell: Cell, label: str | None) -> str:
 
 
 def runs_section(analysis: Analysis, path: Path) -> str:
-    """Every finished run, with links to its record."""
+    """List every finished run with links to its record."""
     rows = []
     for run in analysis.results.runs:
         links = " ".join(
@@ -260,7 +260,7 @@ def runs_section(analysis: Analysis, path: Path) -> str:
 
 
 def files_section(path: Path, files: Iterable[Path]) -> str:
-    """What lies beside the page."""
+    """List the files next to the page."""
     links = "".join(
         f'<li><a href="{link(file, path)}">{escape(file.name)}</a></li>' for file in files
     )
@@ -269,17 +269,17 @@ def files_section(path: Path, files: Iterable[Path]) -> str:
 
 
 def link(file: Path, page: Path) -> str:
-    """The address of a file as seen from the page."""
+    """Return the URL of a file relative to the page."""
     return quote(Path(os.path.relpath(file, page.parent)).as_posix())
 
 
 def plan_section(analysis: Analysis) -> str:
-    """What was planned, and with which versions; of every directory."""
+    """Return the plan and versions of every directory."""
     return "<h2>Plan and versions</h2>\n" + "".join(map(plan_of, analysis.results.studies))
 
 
 def plan_of(study: Study) -> str:
-    """The plan and the versions of one directory."""
+    """Return the plan and versions of one directory."""
     versions = study.details.get("versions") or {}
     facts = {
         name: study.details.get(name)
@@ -300,12 +300,12 @@ def plan_of(study: Study) -> str:
 
 
 def words(value: Any) -> str:
-    """A fact as text."""
+    """Format a value as text."""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def embed(data: Any) -> str:
-    """JSON that cannot end the script it stands in."""
+    """Return JSON that cannot close the surrounding script element."""
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
@@ -313,7 +313,7 @@ def embed(data: Any) -> str:
 
 
 def figures_section(files: Iterable[Path]) -> str:
-    """The paper's figures of this study, as pictures."""
+    """Embed the paper's figures of this study."""
     pictures = {file.stem: file for file in files if file.suffix == ".png"}
     figures = "\n".join(
         picture(pictures[name], title) for name, title in FIGURES.items() if name in pictures
@@ -325,7 +325,7 @@ def figures_section(files: Iterable[Path]) -> str:
 
 
 def picture(file: Path, title: str) -> str:
-    """A picture or a film within the page."""
+    """Embed a picture or a film."""
     data = base64.b64encode(file.read_bytes()).decode()
     return (
         f'<figure class="picture"><figcaption>{escape(title)}</figcaption>'
@@ -334,7 +334,7 @@ def picture(file: Path, title: str) -> str:
 
 
 def films_section(analysis: Analysis, path: Path) -> str:
-    """Films of trained teams: every .gif in the directory of a run."""
+    """Embed films of trained teams: every .gif in the directory of a run."""
     films = []
     for run in analysis.results.runs:
         title = f"{analysis.titles[run.label]} on {run.task}, seed {run.seed}"

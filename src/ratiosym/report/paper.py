@@ -1,7 +1,6 @@
-"""The paper's figures from a study: Figure 2, Figure 3, the curves of every task, and performance
-profiles.
+"""The paper's figures for a study: Figures 2 and 3, curves of every task, performance profiles.
 
-Each function draws one figure and saves it twice, as PNG and as PDF; it returns the figure.
+Each function draws one figure, saves it as PNG and PDF, and returns it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +32,7 @@ SUFFIXES = (".png", ".pdf")
 
 
 def draw_paper(analysis: Analysis, directory: Path) -> list[Path]:
-    """All figures of a study, into a directory."""
+    """Draw all figures of a study to a directory."""
     drawn = {"figure3": ablation_figure, "tasks": tasks_figure}
     if _compared(analysis):
         drawn = {"figure2": suites_figure, **drawn}
@@ -58,9 +57,7 @@ def _compared(analysis: Analysis) -> list[SuiteNumbers]:
 
 
 def suites_figure(analysis: Analysis, stem: Path) -> Figure:
-    """The paper's Figure 2: normalised returns of each suite, and how likely the reference improves
-    on the others.
-    """
+    """Draw the paper's Figure 2: normalised returns by suite, and probability of improvement."""
     suites, style = _compared(analysis), line_styles(analysis.titles)
     columns = min(4, len(suites))
     rows = -(-len(suites) // columns)
@@ -83,12 +80,10 @@ def suites_figure(analysis: Analysis, stem: Path) -> Figure:
 def _draw_improvement(
     axis: Axes, suite: SuiteNumbers, style: Mapping[str, LineStyle], reference: str
 ) -> None:
-    """The inset: P(reference > other) and its interval for each of the others, where the curves
-    leave room.
-    """
+    """Draw the inset of P(reference > other) with intervals, where the curves leave room."""
     num = len(suite.improvement)
     titles = [style[label].title for label in suite.improvement]
-    is_short = max(map(len, titles)) <= 8  # longer ones do not fit: line and colour tell
+    is_short = max(map(len, titles)) <= 8  # longer ones do not fit; line and colour identify them
     width, height = 0.37, min(0.42, 0.09 + 0.06 * num)
     corners = ((0.6, 0.13), (0.26 if is_short else 0.06, 0.88 - height))  # lower right, upper left
     boxes = [(*corner, width, height) for corner in corners]
@@ -108,9 +103,7 @@ def _draw_improvement(
 
 
 def _crowd(suite: SuiteNumbers, box: tuple[float, ...]) -> int:
-    """How many points of the curves lie where an inset (in parts of its panel) would be, its labels
-    included.
-    """
+    """Count the points of curves under an inset (in panel coordinates) and its labels."""
     left, bottom, width, height = box
     num = 0
     for steps, curve in suite.returns.values():
@@ -128,7 +121,7 @@ def _crowd(suite: SuiteNumbers, box: tuple[float, ...]) -> int:
 
 
 def tasks_figure(analysis: Analysis, stem: Path) -> Figure:
-    """Normalised returns of every task (the paper's Appendix F)."""
+    """Draw the normalised returns of every task (the paper's Appendix F)."""
     tasks, style = list(analysis.tasks.values()), line_styles(analysis.titles)
     columns = min(5, len(tasks))
     rows = -(-len(tasks) // columns)
@@ -146,8 +139,9 @@ def tasks_figure(analysis: Analysis, stem: Path) -> Figure:
 
 
 def ablation_figure(analysis: Analysis, stem: Path) -> Figure:
-    """The paper's Figure 3: returns, largest and smallest ratio; on its two tasks, or on the
-    study's first two.
+    """Draw the paper's Figure 3: returns, largest and smallest ratios.
+
+    It shows the paper's two tasks if the study has them, else its first two.
     """
     names = [name for name in ABLATION_TASKS if name in analysis.tasks] or list(analysis.tasks)[:2]
     style = line_styles(analysis.titles)
@@ -176,7 +170,7 @@ def ablation_figure(analysis: Analysis, stem: Path) -> Figure:
 
 
 def profiles_figure(analysis: Analysis, stem: Path) -> Figure:
-    """Performance profiles: the share of runs above each normalised score, over all tasks."""
+    """Draw performance profiles: the fraction of runs above each score, over all tasks."""
     style = line_styles(analysis.titles)
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH / 2, 2.4), layout="constrained")
@@ -195,7 +189,7 @@ def profiles_figure(analysis: Analysis, stem: Path) -> Figure:
 
 
 def normalised(task: TaskNumbers) -> dict[str, Series]:
-    """A task's returns between its least and its largest."""
+    """Normalise a task's returns between the smallest and the largest."""
     return {
         label: Series(steps, Curve(*(normalise(x, task.low, task.high) for x in curve)))
         for label, (steps, curve) in task.returns.items()
@@ -218,7 +212,7 @@ def _normalised(axis: Axes) -> None:
 def _finish(
     figure: Figure, axes: Any, num: int, style: Mapping[str, LineStyle], label: str | None = None
 ) -> None:
-    """Steps on the axes, labels outside, panels that are not needed away, the legend."""
+    """Add step axes, outer labels and the legend, and remove unused panels."""
     columns = axes.shape[1]
     for index, axis in enumerate(axes.flat):
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))

@@ -1,7 +1,7 @@
-"""A study beside what others have published: the paper's Table 1, and single tasks.
+"""Comparison of a study with published numbers: the paper's Table 1, and single tasks.
 
-The numbers and their sources are in ``assets/published.toml``. Budgets differ, so that signs say
-more than sizes.
+The numbers and their sources are in ``assets/published.toml``. As budgets differ, the sign of a
+difference says more than its size.
 """
 
 import tomllib
@@ -21,12 +21,12 @@ HIGHER, LOWER, SAME = "higher", "lower", "not told apart"
 
 @cache
 def read_published() -> dict[str, Any]:
-    """The whole file."""
+    """Read the file of published numbers."""
     return tomllib.loads(DATA.read_text())
 
 
 def sign(one: Estimate, other: Estimate) -> str:
-    """Whether a score is higher than another, lower, or their intervals overlap."""
+    """Say whether a score is higher or lower than another, or their intervals overlap."""
     if not (one.has_interval and other.has_interval):
         return "no interval"
     if overlap(one, other):
@@ -35,8 +35,9 @@ def sign(one: Estimate, other: Estimate) -> str:
 
 
 def signs_table(analysis: Analysis) -> Table | None:
-    """The reference against each of the others, here and in the paper's Table 1, by the same rule;
-    None where there is nothing of the paper's to compare with.
+    """Compare the reference to the others, here and in the paper's Table 1, by the same rule.
+
+    Returns None if the paper has nothing to compare to.
     """
     paper = read_published()["table1"]
     reference = analysis.reference
@@ -69,7 +70,7 @@ def signs_table(analysis: Analysis) -> Table | None:
 
 
 def published_table(analysis: Analysis) -> Table | None:
-    """Tasks with published numbers: ours in the same unit, theirs, and where they are from."""
+    """Compare our results to published numbers in the same unit, with their sources."""
     found = [n for n in read_published()["numbers"] if n["task"] in analysis.tasks]
     if not found:
         return None
@@ -102,7 +103,7 @@ def published_table(analysis: Analysis) -> Table | None:
 
 
 def our_cell(analysis: Analysis, entry: dict[str, Any], label: str) -> Cell:
-    """What an algorithm reaches here, in the unit of a published number."""
+    """Return the result of an algorithm in the unit of a published number."""
     values = [
         run.absolute_metric.get(entry["metric"])
         for run in analysis.results.of(entry["task"], label)
@@ -115,6 +116,6 @@ def our_cell(analysis: Analysis, entry: dict[str, Any], label: str) -> Cell:
 
 
 def steps_of(analysis: Analysis, task: str) -> str:
-    """The length of a study's runs on a task."""
+    """Return the length of a study's runs on a task."""
     ends = {int(run.steps[-1]) for run in analysis.results.runs if run.task == task}
     return " to ".join(f"{end:,}" for end in sorted({min(ends), max(ends)}))

@@ -1,8 +1,8 @@
 """Return against the width of the trust region: which target ratios suit an objective on a task.
 
-Two sources have the numbers: searches over the trust region alone (``search = "trust-region"`` in a
-plan), and studies in which several labels share an objective with other parameters. Everything but
-the objective and its parameters must be equal on a task; else there is nothing to compare.
+The numbers come from searches over the trust region only (``search = "trust-region"`` in a plan),
+and from studies in which several labels share an objective with different parameters. On a task,
+everything but the objective and its parameters must be equal.
 """
 
 import math
@@ -36,24 +36,25 @@ from ratiosym.report.style import (
 )
 from ratiosym.runs.files import read_json
 
-LATE = 0.2  # the share of evaluations, the last ones, whose mean is a seed's value
+LATE = 0.2  # fraction of the evaluations, at the end, whose mean is a seed's value
 MOST_LABELS = 10  # on an axis
 
 
 @dataclass(frozen=True)
 class Region:
-    """What an objective returns on a task with one trust region."""
+    """Returns of an objective on a task with one trust region."""
 
     task: str
     objective: str
     bounds: Bounds
-    seeds: dict[int, float]  # the value of each
+    seeds: dict[int, float]  # value of each seed
     estimate: Estimate  # mean over seeds
 
     @property
     def width(self) -> float:
-        """ln(upper / lower): equal steps of a ratio, up or down, count equally. It makes objectives
-        with other parameters comparable.
+        """ln(upper / lower), which is comparable between objectives.
+
+        Equal factors of a ratio, up or down, count equally.
         """
         return math.log(self.bounds.upper / self.bounds.lower)
 
@@ -69,9 +70,7 @@ Found = tuple[str, str, dict[str, float], dict[int, float]]  # task, objective, 
 def response_of(
     results: StudyResults, searches: Sequence[str | os.PathLike[str]], seed: int
 ) -> tuple[Region, ...]:
-    """The regions that a study varies, itself or in the searches of its directories, and those of
-    other directories.
-    """
+    """Return the regions varied by a study, by the searches in its directories, and by others."""
     found = [*study_values(results)]
     for study in results.studies:
         found += tree_values(study.directory / "tuning")
@@ -83,15 +82,15 @@ def response_of(
 def read_response(
     directories: Sequence[str | os.PathLike[str]], seed: int = 0
 ) -> tuple[Region, ...]:
-    """The regions of any directories: studies, searches, trees of searches."""
+    """Read the regions of directories of studies, searches or trees of searches."""
     return make_regions([x for d in directories for x in directory_values(Path(d))], seed)
 
 
 def directory_values(directory: Path) -> list[Found]:
-    """What one directory has. InputError if it varies no trust region."""
+    """Read the values of one directory; raise ``InputError`` if it varies no trust region."""
     if (directory / "plan.json").exists():
         found = tree_values(directory / "tuning")
-        # A study whose searches are over may have no finished run yet.
+        # A study whose searches have ended may have no finished run yet.
         found += study_values(load(directory)) if not found else []
     else:
         found = search_values(directory) or tree_values(directory)
@@ -105,7 +104,7 @@ def directory_values(directory: Path) -> list[Found]:
 
 
 def study_values(results: StudyResults) -> list[Found]:
-    """Runs on those tasks on which an objective has several regions and nothing else varies."""
+    """Return runs on tasks on which an objective has several regions and nothing else varies."""
     found: list[Found] = []
     for task in results.tasks:
         runs = [run for run in results.runs if run.task == task]
@@ -125,33 +124,36 @@ def study_values(results: StudyResults) -> list[Found]:
 
 
 def bounds_of(run: RunResult) -> Bounds:
-    """The target ratios of a run."""
+    """Return the target ratios of a run."""
     return get_objective(run.config.objective).bounds(**run.config.objective_parameters)
 
 
 def fixed_settings(run: RunResult) -> str:
-    """Everything but the objective, its parameters and the seed."""
+    """Return all settings except the objective, its parameters and the seed."""
     own = ("objective", "objective_parameters", "seed")
     return str({name: x for name, x in run.config.to_dict().items() if name not in own})
 
 
 def late_return(returns: Float[np.ndarray, "N"]) -> float:
-    """The mean return over the last 20% of the evaluations, rounded up; the one before training
-    does not count. The value of a seed in a search is the same.
+    """Return the mean return over the last 20% of the evaluations, rounded up.
+
+    The evaluation before training does not count. The value of a seed in a search is defined in the
+    same way.
     """
     after = returns[1:] if len(returns) > 1 else returns
     return float(after[-math.ceil(LATE * len(after)) :].mean())
 
 
 def tree_values(tree: Path) -> list[Found]:
-    """All searches in TREE/TASK/LABEL."""
+    """Read all searches in TREE/TASK/LABEL."""
     paths = sorted(tree.glob("*/*/search.json"))
     return [found for path in paths for found in search_values(path.parent)]
 
 
 def search_values(directory: Path) -> list[Found]:
-    """The complete trials of a search over the trust region alone; nothing for any other search,
-    or one that has not ended.
+    """Read the complete trials of a search over the trust region only.
+
+    Returns nothing for any other search, or one that has not ended.
     """
     if not all((directory / name).exists() for name in ("search.json", "trials.csv")):
         return []
@@ -176,7 +178,7 @@ def search_values(directory: Path) -> list[Found]:
 
 
 def make_regions(found: Iterable[Found], seed: int) -> tuple[Region, ...]:
-    """Seeds of equal regions together, by task, objective and width."""
+    """Group seeds by region, sorted by task, objective and width."""
     values: dict[tuple[str, str, Bounds], dict[int, float]] = {}
     for task, objective, parameters, seeds in found:
         bounds = get_objective(objective).bounds(**parameters)
@@ -199,11 +201,11 @@ def make_regions(found: Iterable[Found], seed: int) -> tuple[Region, ...]:
 
 
 def response_figure(regions: Sequence[Region], *paths: Path) -> Figure:
-    """Return against log-width, one panel per task and one line per objective, saved to each path.
+    """Draw return against log-width, one panel per task and one line per objective.
 
-    Bars are 95% bootstrap intervals over seeds. Fewer than five seeds are drawn one by one as well.
-    Points are labelled with their target ratios: on the axis, or, where there are too many, at the
-    best of each objective.
+    Saves the figure to each path. Bars are 95% bootstrap intervals over seeds. Fewer than five
+    seeds are also drawn individually. Points are labelled with their target ratios on the axis, or,
+    if there are too many, at the best one of each objective.
     """
     if not regions:
         raise InputError("There are no trust regions to draw. Give at least one.")
@@ -250,8 +252,9 @@ def _draw_task(axis: Axes, regions: Sequence[Region], styles: Mapping[str, LineS
 
 
 def is_line(regions: Sequence[Region]) -> bool:
-    """Whether the regions of an objective form a line: nested one in the other, not a whole grid
-    of two parameters, in which many have about the same width.
+    """Whether the regions of an objective are nested, rather than a grid of two parameters.
+
+    In a grid, many regions have about the same width.
     """
     return all(
         a.bounds.lower >= b.bounds.lower and a.bounds.upper <= b.bounds.upper
@@ -260,7 +263,7 @@ def is_line(regions: Sequence[Region]) -> bool:
 
 
 def label_regions(axis: Axes, regions: Sequence[Region]) -> None:
-    """Target ratios instead of widths on the axis; where they are too many, at the best ones."""
+    """Label the axis with target ratios instead of widths; if there are too many, only the best."""
     by_width = {round(region.width, 3): region for region in regions}
     if len(by_width) <= MOST_LABELS:
         names = [region.words.replace(" to ", "–") for region in by_width.values()]

@@ -1,6 +1,6 @@
-"""Studies read from disk: their plans, their finished runs, and what became of the others.
+"""Reading studies from disk: plans, finished runs, and the reasons why others are missing.
 
-Several directories are one study: every task, algorithm and seed of any of them.
+Several directories are treated as one study with all their tasks, algorithms and seeds.
 """
 
 import os
@@ -25,7 +25,7 @@ RATIOS = ("ratio_max", "ratio_min")
 
 
 class UnusableError(Exception):
-    """Why a run is not part of the comparison, in a few words."""
+    """A run is not part of the comparison, for the reason in the message."""
 
 
 @dataclass(frozen=True)
@@ -36,21 +36,21 @@ class RunResult:
     label: str
     seed: int
     study: Path  # the directory of its study
-    path: Path  # seen from there
+    path: Path  # relative to it
     config: RunConfig
     steps: Float[np.ndarray, "N"]  # of the evaluations
     returns: Float[np.ndarray, "N"]  # mean over an evaluation's episodes
     absolute: float  # the absolute metric: mean return of the best parameters
     absolute_metric: dict[str, Any]  # all of it, with the task's own metrics
-    episodes: Float[np.ndarray, "E"] | None  # of the absolute metric; records of 0.1 have none
+    episodes: Float[np.ndarray, "E"] | None  # of the absolute metric; None in records of 0.1
     training: dict[str, np.ndarray]  # steps, ratio_max, ratio_min of each update
     commit: str | None
     versions: dict[str, Any]
-    departures: tuple[str, ...]  # settings, beside the budget, that are not the plan's
+    departures: tuple[str, ...]  # settings other than the budget that differ from the plan's
 
     @property
     def directory(self) -> Path:
-        """Where its record is."""
+        """Directory of its record."""
         return self.study / self.path
 
 
@@ -61,7 +61,7 @@ class Absence:
     task: str
     label: str
     seed: int
-    path: Path  # as RunResult has it, with the study's directory in front if there are several
+    path: Path  # as in RunResult, prefixed by the study's directory if there are several
     reason: str
 
 
@@ -77,24 +77,24 @@ class Study:
 
 @dataclass(frozen=True)
 class StudyResults:
-    """Everything a report is made from."""
+    """Everything that a report is based on."""
 
     studies: tuple[Study, ...]
     runs: tuple[RunResult, ...]
     absent: tuple[Absence, ...]
 
     def of(self, task: str, label: str) -> list[RunResult]:
-        """The finished runs of an algorithm on a task."""
+        """Return the finished runs of an algorithm on a task."""
         return [run for run in self.runs if (run.task, run.label) == (task, label)]
 
     @property
     def name(self) -> str:
-        """The names of its plans."""
+        """Names of its plans."""
         return " + ".join(dict.fromkeys(study.plan.name for study in self.studies))
 
     @property
     def about(self) -> str:
-        """What its plans say of themselves."""
+        """Descriptions of its plans."""
         return " ".join(dict.fromkeys(study.plan.about for study in self.studies))
 
     @property
@@ -109,7 +109,7 @@ class StudyResults:
 
     @property
     def algorithms(self) -> tuple[Algorithm, ...]:
-        """All algorithms, in the order of the plans. Every table and figure has this order."""
+        """All algorithms, in the order of the plans, which every table and figure uses."""
         found: dict[str, Algorithm] = {}
         for study in self.studies:
             for algorithm in study.plan.algorithms:
@@ -118,9 +118,9 @@ class StudyResults:
 
 
 def load(*directories: str | os.PathLike[str]) -> StudyResults:
-    """The study in one directory or several. InputError if one is none, or if no run has finished.
+    """Load the study in one or several directories; raise ``InputError`` if no run has finished.
 
-    Only finished runs have an absolute metric, so only they take part; the others are named.
+    Only finished runs have an absolute metric, so only they are compared; the others are listed.
     """
     studies = [read_directory(Path(directory)) for directory in directories]
     check_compatible(studies)
@@ -156,7 +156,7 @@ def load(*directories: str | os.PathLike[str]) -> StudyResults:
 
 
 def read_directory(directory: Path) -> Study:
-    """The plan of a study, and what its searches found if it has some."""
+    """Read the plan of a study, and the results of its searches, if any."""
     plan = read_study(directory)
     path = directory / "settings.json"
     settings = read_json(path).get("settings") if path.exists() else {}
@@ -166,7 +166,7 @@ def read_directory(directory: Path) -> Study:
 
 
 def check_compatible(studies: Sequence[Study]) -> None:
-    """Raise InputError where several directories cannot be one study."""
+    """Raise ``InputError`` if several directories cannot be combined to one study."""
     objectives: dict[str, tuple[str, Path]] = {}
     planned: dict[tuple[str, str, int], Path] = {}
     for study in studies:
@@ -188,7 +188,7 @@ def check_compatible(studies: Sequence[Study]) -> None:
 
 
 def read_run(study: Path, planned: PlannedRun) -> RunResult:
-    """A finished run; UnusableError says why it is none."""
+    """Read a finished run; raise ``UnusableError`` with the reason if it cannot be used."""
     directory = study / planned.path
     if not (directory / "config.json").exists():
         raise UnusableError(failure(directory) or "not started")
@@ -234,19 +234,20 @@ def read_run(study: Path, planned: PlannedRun) -> RunResult:
 
 
 def has_mean(values: Float[np.ndarray, "E"], mean: float) -> bool:
-    """Return whether values can be those that a mean was taken of."""
+    """Whether values have the given mean, up to rounding."""
     return len(values) > 0 and bool(np.isclose(values.mean(), mean))
 
 
 def read_episodes(directory: Path) -> Float[np.ndarray, "E"] | None:
-    """The returns of the absolute metric's episodes, if the run kept them."""
+    """Read the returns of the absolute metric's episodes, if the run kept them."""
     path = directory / ABSOLUTE
     return read_table(path)["return"] if path.exists() else None
 
 
 def compare(found: RunConfig, planned: RunConfig) -> tuple[str, ...]:
-    """In which settings but the budget a run departs from the plan, as it may where presets have
-    changed since.
+    """Return the settings, except the budget, in which a run differs from the plan.
+
+    They may differ if presets have changed since.
     """
     wrong = [n for n in ("task", "objective", "seed") if getattr(found, n) != getattr(planned, n)]
     if wrong:
@@ -258,13 +259,13 @@ def compare(found: RunConfig, planned: RunConfig) -> tuple[str, ...]:
 
 
 def failure(directory: Path) -> str | None:
-    """What happened to a run that failed."""
+    """Return why a run failed."""
     what = read_failure(directory)
     return None if what is None else f"failed: {what}"
 
 
 def how_far(directory: Path, config: RunConfig) -> str:
-    """Where an unfinished run stands, if it can be told."""
+    """Describe the progress of an unfinished run, if it is known."""
     try:
         steps = read_table(directory / "evaluations.csv")["steps"][-1]
     except (OSError, ValueError, KeyError, IndexError):

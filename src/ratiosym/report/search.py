@@ -1,4 +1,4 @@
-"""Figures of a search: its values over trials, by hyperparameter, and what mattered."""
+"""Figures of a search: values over trials, by hyperparameter, and importance."""
 
 import csv
 import os
@@ -22,16 +22,16 @@ _PRUNED: dict[str, Any] = {"color": OTHER, "marker": "x", "markersize": 4, "line
 
 @dataclass(frozen=True)
 class Point:
-    """One finished trial that has a value."""
+    """A finished trial with a value."""
 
     trial: int
     is_complete: bool
-    value: float  # of a pruned one: the mean over the seeds it had
+    value: float  # for a pruned trial, the mean over its seeds
     params: dict[str, float]
 
 
 def draw_search(directory: str | os.PathLike[str]) -> list[Path]:
-    """All figures of a search, into its directory."""
+    """Draw all figures of a search to its directory."""
     directory = Path(directory)
     settings = read_json(directory / "search.json")["settings"]
     title, colour = (
@@ -52,7 +52,7 @@ def draw_search(directory: str | os.PathLike[str]) -> list[Path]:
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """``trials.csv`` as it is written."""
+    """Read the rows of ``trials.csv``."""
     try:
         with open(path, newline="") as file:
             return list(csv.DictReader(file))
@@ -63,7 +63,7 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 def read_trials(path: Path, names: Sequence[str]) -> list[Point]:
-    """``trials.csv``; trials without a finished seed are left out."""
+    """Read ``trials.csv``, without trials that have no finished seed."""
     points = []
     for row in read_rows(path):
         seeds = [float(value) for name, value in row.items() if name.startswith("seed-") and value]
@@ -76,7 +76,7 @@ def read_trials(path: Path, names: Sequence[str]) -> list[Point]:
 
 
 def values_figure(path: Path, points: Sequence[Point], title: str, colour: str) -> Figure:
-    """The value of every trial, and the best so far."""
+    """Draw the value of every trial, and the best so far."""
     complete = [p for p in points if p.is_complete]
     pruned = [p for p in points if not p.is_complete]
     numbers, values = np.array([p.trial for p in complete]), np.array([p.value for p in complete])
@@ -108,9 +108,7 @@ def values_figure(path: Path, points: Sequence[Point], title: str, colour: str) 
 def hyperparameters_figure(
     path: Path, points: Sequence[Point], space: dict[str, list[float]], title: str, colour: str
 ) -> Figure:
-    """Every trial's value by each of its hyperparameters; a bar at the median of the complete
-    ones.
-    """
+    """Draw the trials' values by hyperparameter, with bars at the medians of complete trials."""
     num_columns = 4
     num_rows = -(-len(space) // num_columns)
     with matplotlib.rc_context(STYLE):
@@ -119,7 +117,7 @@ def hyperparameters_figure(
         for axis, (name, choices) in zip(axes, space.items(), strict=False):
             choices = sorted(choices)
             for point in points:
-                # Beside each other rather than on top: the trial's number moves a mark a little.
+                # Shift marks slightly by the trial's number, to avoid overlaps.
                 x = choices.index(point.params[name]) + 0.3 * ((point.trial * 0.618) % 1 - 0.5)
                 style = {"color": colour, "marker": "o", "markersize": 3, "linestyle": ""}
                 axis.plot(
@@ -145,7 +143,7 @@ def hyperparameters_figure(
 
 
 def importance_figure(path: Path, importance: dict[str, float], title: str, colour: str) -> Figure:
-    """How much each hyperparameter matters by itself."""
+    """Draw the importance of each hyperparameter."""
     names = sorted(importance, key=lambda name: importance[name])
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, 0.8 + 0.24 * len(names)), layout="constrained")

@@ -1,4 +1,4 @@
-"""The settings of every algorithm on every task, and where they came from."""
+"""The settings of every algorithm on every task, and their sources."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from ratiosym.report.response import bounds_of
 from ratiosym.report.results import RunResult, Study
 from ratiosym.report.tables import Cell, Row, Table, text_cell
 
-# Columns: what is tuned in the paper and what a run costs. Everything else is in config.json.
+# Columns: what the paper tunes, and what determines the cost of a run. The rest is in config.json.
 COLUMNS = {
     "algorithm": "Algorithm",
     "targets": "Target ratios",
@@ -25,7 +25,7 @@ COLUMNS = {
 
 
 def settings_table(analysis: Analysis) -> Table:
-    """One row per task and algorithm, from the configurations of the runs."""
+    """Return a table with one row per task and algorithm, from the configurations of the runs."""
     results = analysis.results
     rows = []
     for task in analysis.tasks.values():
@@ -46,7 +46,7 @@ def settings_table(analysis: Analysis) -> Table:
 
 
 def run_cells(runs: Sequence[RunResult]) -> list[Cell]:
-    """Target ratios and settings; where runs of one algorithm differ, all their values."""
+    """Return target ratios and settings, with all values if runs of an algorithm differ."""
     targets = dict.fromkeys(f"{b.lower:.3g} to {b.upper:.3g}" for b in map(bounds_of, runs))
     flat = [flatten(run.config.to_dict()) for run in runs]
     names = [name for name in COLUMNS if name not in ("algorithm", "targets", "source")]
@@ -57,19 +57,19 @@ def run_cells(runs: Sequence[RunResult]) -> list[Cell]:
 
 
 def flatten(config: dict[str, Any]) -> dict[str, Any]:
-    """Fields of a configuration and of its parts, by name."""
+    """Return the fields of a configuration and of its parts, by name."""
     return {**config, **config["hyperparameters"], **config["shape"]}
 
 
 def setting_cell(values: Sequence[float]) -> Cell:
-    """One value, or all if runs differ."""
+    """Return a cell with one value, or with all if runs differ."""
     different = list(dict.fromkeys(values))
     texts = [f"{x:,}" if isinstance(x, int) else f"{x:g}" for x in different]
     return Cell(", ".join(texts), value=float(different[0]))
 
 
 def source(studies: Sequence[Study], run: RunResult) -> str:
-    """Where the settings of a run came from."""
+    """Return the source of a run's settings."""
     (study,) = [study for study in studies if study.directory == run.study]
     found = study.settings.get(run.task, {}).get(run.label)
     if found:

@@ -1,11 +1,12 @@
-"""What few runs on several tasks say, and how surely: Agarwal et al. 2021 ("Deep RL at the edge of
-the statistical precipice") and Gorsane et al. 2022 ("Towards a standardised performance evaluation
-protocol for cooperative MARL").
+"""Statistics of few runs on several tasks, with confidence intervals.
 
-The scores of one algorithm are a mapping, task -> one number a run (or one row a run); tasks may
+They follow Agarwal et al. 2021 ("Deep RL at the edge of the statistical precipice") and Gorsane et
+al. 2022 ("Towards a standardised performance evaluation protocol for cooperative MARL").
+
+The scores of an algorithm are a mapping from tasks to one number (or one row) per run; tasks may
 have different numbers of runs. Intervals are percentiles of a bootstrap stratified by task: runs
-are drawn again, with replacement, within each task. Everything random comes from the generator that
-is passed in.
+are resampled with replacement within each task. All randomness comes from the generator that is
+passed in.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,15 +15,15 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-# By task, whose numbers of runs may differ.
+# By task; the numbers of runs may differ.
 Scores = Mapping[str, Float[np.ndarray, "_"]]
 Rows = Mapping[str, Float[np.ndarray, "_ N"]]
 
-RESAMPLES = 10_000  # two digits of an interval's ends are then stable between seeds
-CURVE_RESAMPLES = 2_000  # for each point of a curve
+RESAMPLES = 10_000  # makes two digits of an interval's ends stable between seeds
+CURVE_RESAMPLES = 2_000  # per point of a curve
 LEVEL = 0.95
-FEWEST_RUNS = 2  # for any interval: one run says nothing about the next
-ENOUGH_RUNS = 5  # an interval of fewer is rough
+FEWEST_RUNS = 2  # for any interval, as one run says nothing about the next
+ENOUGH_RUNS = 5  # intervals of fewer runs are rough
 
 
 class Estimate(NamedTuple):
@@ -34,12 +35,12 @@ class Estimate(NamedTuple):
 
     @property
     def has_interval(self) -> bool:
-        """Whether there were runs enough for one."""
+        """Whether there were enough runs for an interval."""
         return bool(np.isfinite(self.low))
 
 
 class Curve(NamedTuple):
-    """A number for each point and its 95% interval; without an interval, both ends are NaN."""
+    """A number per point and its 95% interval; without an interval, both ends are NaN."""
 
     value: Float[np.ndarray, "N"]
     low: Float[np.ndarray, "N"]
@@ -50,19 +51,17 @@ class Curve(NamedTuple):
 
 
 def min_max(values: Iterable[Float[np.ndarray, "..."]]) -> tuple[float, float]:
-    """The least and the largest of all values of a task: every algorithm, run, evaluation and
-    absolute metric.
-    """
+    """Return the range of a task over all algorithms, runs, evaluations and absolute metrics."""
     flat = np.concatenate([np.ravel(x) for x in values])
     return float(flat.min()), float(flat.max())
 
 
 def normalise(values: Float[np.ndarray, "*b"], low: float, high: float) -> Float[np.ndarray, "*b"]:
-    """Min-max normalised scores, in [0, 1].
+    """Return min-max normalised scores in [0, 1].
 
     z = (x − low) / (high − low)                                       (Gorsane et al. 2022)
 
-    Where all values of a task are equal, nobody has learned anything: 0.
+    If all values of a task are equal, nothing has been learned, and all scores are 0.
     """
     return (values - low) / (high - low) if high > low else np.zeros_like(values)
 
@@ -71,8 +70,7 @@ def normalise(values: Float[np.ndarray, "*b"], low: float, high: float) -> Float
 
 
 def iqm(scores: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b"]:
-    """The interquartile mean over the last axis: the mean without the lowest and the highest
-    quarter.
+    """Return the interquartile mean over the last axis: without the lowest and highest quarter.
 
     IQM = 1 / (n − 2k) · Σ_{i=k+1}^{n−k} x_(i),  k = ⌊n / 4⌋           (Agarwal et al. 2021)
     """
@@ -84,9 +82,7 @@ def iqm(scores: Float[np.ndarray, "*b n"]) -> Float[np.ndarray, "*b"]:
 def iqm_estimate(
     scores: Scores, rng: np.random.Generator, num_resamples: int = RESAMPLES
 ) -> Estimate:
-    """The interquartile mean over runs x tasks, and its stratified bootstrap interval (the paper's
-    Table 1).
-    """
+    """Estimate the IQM over runs and tasks, with a stratified bootstrap interval (Table 1)."""
     value = float(iqm(np.concatenate(list(scores.values()))))
     if not has_interval(scores):
         return Estimate(value, np.nan, np.nan)
@@ -97,8 +93,7 @@ def iqm_estimate(
 
 
 def mean_curve(rows: Rows, rng: np.random.Generator, num_resamples: int = CURVE_RESAMPLES) -> Curve:
-    """The mean over tasks of the mean over runs, point by point, and its stratified bootstrap
-    interval.
+    """Return the mean over tasks of the mean over runs per point, with a bootstrap interval.
 
     m = 1/M Σ_m 1/N_m Σ_n x_{m,n}
     """
@@ -113,7 +108,7 @@ def mean_curve(rows: Rows, rng: np.random.Generator, num_resamples: int = CURVE_
 def mean_estimate(
     scores: Scores, rng: np.random.Generator, num_resamples: int = RESAMPLES
 ) -> Estimate:
-    """The mean over tasks of the mean over runs, and its stratified bootstrap interval."""
+    """Estimate the mean over tasks of the mean over runs, with a stratified bootstrap interval."""
     curve = mean_curve({task: x[:, None] for task, x in scores.items()}, rng, num_resamples)
     return Estimate(*(float(x[0]) for x in curve))
 
@@ -121,12 +116,12 @@ def mean_estimate(
 def probability_of_improvement(
     x: Scores, y: Scores, rng: np.random.Generator, num_resamples: int = RESAMPLES
 ) -> Estimate:
-    """How likely a run of X is better than a run of Y on a task drawn at random.
+    """Return the probability that a run of X is better than one of Y on a random task.
 
     P(X > Y) = 1/M Σ_m 1/(N K) Σ_{i,j} S(x_{m,i}, y_{m,j}),            (Agarwal et al. 2021)
     S = 1, 1/2, 0 for >, =, <
 
-    Both algorithms' runs are drawn again, each by itself.
+    The runs of both algorithms are resampled independently.
     """
     if x.keys() != y.keys():
         raise ValueError(
@@ -149,7 +144,7 @@ def performance_profile(
     rng: np.random.Generator,
     num_resamples: int = CURVE_RESAMPLES,
 ) -> Curve:
-    """The share of runs with a score above each threshold, and its stratified bootstrap interval.
+    """Return the fraction of runs above each threshold, with a stratified bootstrap interval.
 
     F(τ) = 1/M Σ_m 1/N_m Σ_n 1[x_{m,n} > τ]                            (Agarwal et al. 2021)
     """
@@ -161,41 +156,33 @@ def performance_profile(
 
 
 def has_interval(rows: Mapping[str, Float[np.ndarray, "_ ..."]]) -> bool:
-    """Whether every task has runs enough to draw from."""
+    """Whether every task has enough runs for resampling."""
     return all(len(x) >= FEWEST_RUNS for x in rows.values())
 
 
 def interval(
     drawn: Float[np.ndarray, "B *k"],
 ) -> tuple[Float[np.ndarray, "*k"], Float[np.ndarray, "*k"]]:
-    """The percentile interval of bootstrap samples."""
+    """Return the percentile interval of bootstrap samples."""
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     return np.asarray(low), np.asarray(high)
 
 
 def overlap(a: Estimate, b: Estimate) -> bool:
-    """Whether two intervals have a point in common; without intervals nothing is known, and the
-    answer is no.
-    """
+    """Whether two intervals overlap; False if one of them is missing."""
     return a.low <= b.high and b.low <= a.high
 
 
 def is_significant(improvement: Estimate) -> bool:
-    """Whether X improves upon Y: P(X > Y) is above 0.5 and its interval does not contain 0.5 (the
-    paper's Figure 2).
-    """
+    """Whether P(X > Y) is above 0.5 and its interval excludes 0.5 (the paper's Figure 2)."""
     return improvement.value > 0.5 and improvement.low > 0.5
 
 
 def generator(seed: int, *what: str) -> np.random.Generator:
-    """Random numbers of one estimate: they do not depend on what else is estimated (Decision
-    61).
-    """
+    """Return the random generator of one estimate, which does not depend on any other estimate."""
     return np.random.default_rng([seed, *"/".join(what).encode()])
 
 
 def _weights(num: int, rng: np.random.Generator, num_resamples: int) -> Float[np.ndarray, "B num"]:
-    """How often each of the runs is drawn, over their number: with these, a resampled mean is a
-    product.
-    """
+    """Return the fraction of draws of each run, so that resampled means are a matrix product."""
     return rng.multinomial(num, np.full(num, 1 / num), size=num_resamples) / num

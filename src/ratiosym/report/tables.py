@@ -1,5 +1,6 @@
-"""Tables of a study, as data and as LaTeX and Markdown: Table 1, probabilities of improvement,
-returns by task, returns by trust region.
+"""Tables of a study, as data, LaTeX and Markdown.
+
+These are Table 1, probabilities of improvement, returns by task and returns by trust region.
 """
 
 import math
@@ -14,7 +15,7 @@ from ratiosym.report.statistics import Estimate, is_significant
 
 
 class Cell(NamedTuple):
-    """One estimate, or a word, as a table shows it."""
+    """An estimate or a word in a table."""
 
     text: str = "–"
     interval: str = ""  # "0.79, 0.85", or nothing
@@ -25,28 +26,28 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """One line: a suite or a task, and a cell for each column."""
+    """A row of a suite or task, with a cell per column."""
 
     name: str
     suite: str
     cells: tuple[Cell, ...]
-    algorithm: str = ""  # if the line is of one alone
+    algorithm: str = ""  # if the row belongs to a single one
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns are algorithms, or whatever their titles say."""
+    """A table, whose columns usually are algorithms."""
 
     name: str  # of its files
     title: str
     about: str
-    corner: str  # what the first column holds
-    columns: dict[str, str]  # name, an algorithm's label where it is of one: title
+    corner: str  # title of the first column
+    columns: dict[str, str]  # name (an algorithm's label, if it belongs to one): title
     rows: tuple[Row, ...]
 
 
 def make_tables(analysis: Analysis) -> list[Table]:
-    """The tables of a study's own numbers."""
+    """Return the tables of a study's own numbers."""
     tables = [scores_table(analysis)]
     if len(analysis.titles) > 1:
         tables.append(improvement_table(analysis))
@@ -57,13 +58,13 @@ def make_tables(analysis: Analysis) -> list[Table]:
 
 
 def scores_table(analysis: Analysis) -> Table:
-    """The paper's Table 1, one row per suite."""
+    """Return the paper's Table 1, with one row per suite."""
     columns = dict(analysis.titles)
 
     def cell(suite: SuiteNumbers, label: str) -> Cell:
         if label not in suite.scores:
             return Cell()
-        # Without a second algorithm there is no best one.
+        # Without a second algorithm, there is no best one.
         is_bold = suite.is_best(label) and len(suite.scores) > 1
         return make_cell(suite.scores[label], shown, is_bold, suite.has_star(label))
 
@@ -82,7 +83,7 @@ def scores_table(analysis: Analysis) -> Table:
 
 
 def improvement_table(analysis: Analysis) -> Table:
-    """How likely the reference is better than each of the others (the insets of Figure 2)."""
+    """Return the probabilities that the reference beats the others (insets of Figure 2)."""
     reference = analysis.titles[analysis.reference]
     columns = {
         label: f"than {title}"
@@ -115,7 +116,7 @@ def improvement_table(analysis: Analysis) -> Table:
 
 
 def tasks_table(analysis: Analysis) -> Table:
-    """The absolute metric by task, as it is."""
+    """Return the absolute metric by task, not normalised."""
 
     def cell(found: Estimate | None) -> Cell:
         return Cell() if found is None else make_cell(found, "{:.4g}".format)
@@ -137,7 +138,7 @@ def tasks_table(analysis: Analysis) -> Table:
 
 
 def response_table(analysis: Analysis) -> Table:
-    """Returns by trust region: the numbers of the response figure."""
+    """Return the numbers of the response figure, by trust region."""
     rows = tuple(
         Row(
             region.task,
@@ -167,14 +168,14 @@ def response_table(analysis: Analysis) -> Table:
 
 
 def text_cell(text: str) -> Cell:
-    """A word instead of a number."""
+    """Return a cell with a word instead of a number."""
     return Cell(text)
 
 
 def make_cell(
     estimate: Estimate, form: Callable[[float], str], is_bold: bool = False, has_star: bool = False
 ) -> Cell:
-    """An estimate in words and digits."""
+    """Format an estimate."""
     interval = f"{form(estimate.low)}, {form(estimate.high)}" if estimate.has_interval else ""
     return Cell(form(estimate.value), interval, is_bold, has_star, estimate.value)
 
@@ -183,7 +184,7 @@ def make_cell(
 
 
 def to_markdown(table: Table, notes: tuple[str, ...] = ()) -> str:
-    """With the notes below."""
+    """Format as Markdown, with the notes below."""
 
     def text(cell: Cell) -> str:
         value = f"**{cell.text}**" if cell.is_bold else cell.text
@@ -204,7 +205,7 @@ def to_markdown(table: Table, notes: tuple[str, ...] = ()) -> str:
 
 
 def to_latex(table: Table, notes: tuple[str, ...] = ()) -> str:
-    """A booktabs table as the paper sets it; the notes are comments."""
+    """Format as a booktabs table like the paper's, with the notes as comments."""
 
     def text(cell: Cell) -> str:
         if math.isnan(cell.value) or not is_number(cell.text):
@@ -238,12 +239,12 @@ def to_latex(table: Table, notes: tuple[str, ...] = ()) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell can be set as mathematics."""
+    """Whether a cell can be set in math mode."""
     return text.replace(".", "").replace("-", "").replace("e", "").replace("+", "").isdigit()
 
 
 def escape(text: str) -> str:
-    """Text for LaTeX."""
+    """Escape text for LaTeX."""
     for sign in "&%_#$":
         text = text.replace(sign, f"\\{sign}")
     return text.replace("–", "--").replace("\u00ad", r"\-")

@@ -1,4 +1,4 @@
-"""A whole report: the page, and figures, tables and numbers in a folder beside it."""
+"""Writing a whole report: the page, and a folder of figures, tables and numbers next to it."""
 
 import os
 from collections.abc import Sequence
@@ -20,12 +20,11 @@ def write_report(
     seed: int = 0,
     searches: Sequence[str | os.PathLike[str]] = (),
 ) -> tuple[Analysis, list[Path]]:
-    """Report on the study in a directory, or in several as one; the numbers, and the files: the
-    page first.
+    """Report on the study in one or several directories; return its numbers and files, page first.
 
-    ``page`` is report.html in the (first) directory unless given. ``searches`` are directories that
-    vary the trust region: they are drawn, not compared. The same study and seed give the same
-    bytes.
+    ``page`` defaults to report.html in the (first) directory. ``searches`` are directories that
+    vary the trust region: they are drawn, not compared. The same study and seed give identical
+    files.
     """
     if isinstance(directories, str | os.PathLike):
         directories = [directories]
@@ -46,7 +45,7 @@ def write_report(
 
 
 def write_files(analysis: Analysis, folder: Path) -> list[Path]:
-    """Everything but the page."""
+    """Write everything except the page."""
     contents = {"runs.csv": to_csv(analysis), "marl-eval.json": to_marl_eval(analysis)}
     for table in all_tables(analysis):
         contents[f"{table.name}.md"] = to_markdown(table, analysis.notes)

@@ -1,5 +1,5 @@
 "use strict";
-// One page of results: filters, sortable tables, and curves that tell their values under the pointer or by arrow keys.
+// The page of results: filters, sortable tables, and curves that show their values at the pointer or with arrow keys.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const titles = new Map(data.algorithms.map((a) => [a.label, a]));
@@ -54,7 +54,7 @@ function nearest(values, wanted) {
 
 // ------------------------------------------------------------------------------------------------------------ charts
 
-// Charts are drawn in the pixels they have, so that letters keep their size; the sides stay the same.
+// Charts are drawn at their pixel size, so that the font size and the margins are constant.
 const EDGE = { left: 46, right: 10, top: 8, bottom: 32 };
 const heightFor = (width) => Math.round(Math.min(300, Math.max(180, 0.55 * width)));
 
@@ -112,7 +112,7 @@ class Chart {
     figure.append(this.svg, this.tip);
     this.svg.addEventListener("pointermove", (event) => this.follow(event));
     this.svg.addEventListener("pointerdown", (event) => this.follow(event));
-    // A finger leaves when it is lifted: what it pointed at stays until the next touch elsewhere.
+    // A lifted finger counts as leaving: keep showing what it pointed at until the next touch elsewhere.
     this.svg.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") this.hide(); });
     this.svg.addEventListener("blur", () => this.hide());
     this.svg.addEventListener("keydown", (event) => this.walk(event));
@@ -197,7 +197,7 @@ class Chart {
     this.svg.append(this.cursor);
   }
 
-  // The two target ratios at each width, as far as there is room.
+  // The two target ratios at each width, if there is room.
   labelPoints(bottom) {
     let last = -Infinity;
     for (const p of this.points) {
@@ -210,22 +210,22 @@ class Chart {
 
   drawLine(line) {
     const { x, y } = this.scale;
-    const look = titles.get(line.label);
+    const lineStyle = titles.get(line.label);
     if (line.low) {
       const there = line.x.map((v, i) => [x(v), y(line.high[i])]);
       const back = line.x.map((v, i) => [x(v), y(line.low[i])]).reverse();
-      this.svg.append(element("path", { d: path([...there, ...back]) + "Z", fill: look.colour, opacity: 0.18, stroke: "none" }));
+      this.svg.append(element("path", { d: path([...there, ...back]) + "Z", fill: lineStyle.colour, opacity: 0.18, stroke: "none" }));
     }
     const d = path(line.x.map((v, i) => [x(v), y(line.y[i])]));
     this.svg.append(element("path", {
-      d, fill: "none", stroke: look.colour, "stroke-width": 1.8, "stroke-dasharray": look.dash, "stroke-linejoin": "round",
+      d, fill: "none", stroke: lineStyle.colour, "stroke-width": 1.8, "stroke-dasharray": lineStyle.dash, "stroke-linejoin": "round",
       "data-algorithm-line": line.label,
     }));
   }
 
   xWords(value) { return this.chart.kind === "profile" ? words(value) : steps(value); }
 
-  // Where the cursor can stand.
+  // Possible positions of the cursor.
   places() {
     if (this.points) return [...new Set(this.points.map((p) => p.x))];
     return this.lines.length ? this.lines[0].x : [];
@@ -260,10 +260,10 @@ class Chart {
         const i = nearest(line.x, at);
         return [titles.get(line.label), line.x[i], line.y[i], line.low ? line.low[i] : null, line.high ? line.high[i] : null];
       });
-    const rows = found.map(([look, place, value, low, high]) => {
-      this.cursor.append(element("circle", { cx: x(place), cy: y(value), r: this.points ? 5 : 3, fill: look.colour }));
+    const rows = found.map(([lineStyle, place, value, low, high]) => {
+      this.cursor.append(element("circle", { cx: x(place), cy: y(value), r: this.points ? 5 : 3, fill: lineStyle.colour }));
       const interval = low !== null ? ` (${words(low)}, ${words(high)})` : "";
-      return element("div", {}, swatch(look), element("span", {}, `${look.title} `, element("b", {}, words(value)), interval));
+      return element("div", {}, swatch(lineStyle), element("span", {}, `${lineStyle.title} `, element("b", {}, words(value)), interval));
     });
     const head = this.points
       ? `${this.points.find((p) => p.x === at).words}, width ${words(at)}`
@@ -271,7 +271,7 @@ class Chart {
     this.tip.replaceChildren(element("div", {}, head), ...rows);
     this.cursor.removeAttribute("hidden");
     this.tip.hidden = false;
-    // Below the curves, and never outside the window.
+    // Below the curves, but always inside the window.
     const box = this.figure.getBoundingClientRect();
     const room = document.documentElement.clientWidth - box.left - this.tip.offsetWidth - 8;
     const wanted = (x(at) / SIZE.width) * box.width - this.tip.offsetWidth / 2;
@@ -285,9 +285,9 @@ class Chart {
   }
 }
 
-function swatch(look) {
+function swatch(lineStyle) {
   const svg = element("svg", { class: "swatch", viewBox: "0 0 30 8", "aria-hidden": "true" });
-  svg.append(element("line", { x1: 0, x2: 30, y1: 4, y2: 4, stroke: look.colour, "stroke-width": 3, "stroke-dasharray": look.dash }));
+  svg.append(element("line", { x1: 0, x2: 30, y1: 4, y2: 4, stroke: lineStyle.colour, "stroke-width": 3, "stroke-dasharray": lineStyle.dash }));
   return svg;
 }
 
@@ -327,9 +327,9 @@ for (const button of form.querySelectorAll("button[data-all]")) {
 if (metric) metric.addEventListener("change", apply);
 const legend = document.getElementById("objectives");
 if (legend) {
-  for (const look of objectives.values()) legend.append(element("span", {}, swatch(look), look.title));
+  for (const lineStyle of objectives.values()) legend.append(element("span", {}, swatch(lineStyle), lineStyle.title));
 }
-// A window of another width: everything is drawn anew, once it has come to rest.
+// Redraw everything once the window has stopped resizing.
 let drawnFor = window.innerWidth, later = null;
 window.addEventListener("resize", () => {
   if (window.innerWidth === drawnFor) return;
@@ -348,7 +348,7 @@ function sortBy(head) {
   const key = (row) => row.cells[column].dataset.value ?? row.cells[column].textContent;
   const compare = (a, b) => {
     const [one, other] = [key(a), key(b)];
-    if (one === "" || other === "") return (one === "") - (other === "");  // what is missing comes last
+    if (one === "" || other === "") return (one === "") - (other === "");  // missing values come last
     const order = isNaN(one) || isNaN(other) ? one.localeCompare(other, "en", { numeric: true }) : one - other;
     return isDescending ? -order : order;
   };
