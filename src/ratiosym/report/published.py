@@ -65,7 +65,7 @@ def signs_table(analysis: Analysis) -> Table | None:
         f"paper: their 95% intervals must not overlap. The paper has all tasks of an environment, "
         f"10 seeds and more steps."
     )
-    name = f"Is {title}'s score higher or lower? Here and in the paper"
+    name = "Signs, here and in the paper"
     return Table("signs", name, about, "Environment", columns, tuple(rows))
 
 

@@ -18,7 +18,7 @@ COLUMNS = {
     "value_clip": "Value clip",
     "num_epochs": "Epochs",
     "num_minibatches": "Mini\u00adbatches",
-    "num_envs": "Environments",
+    "num_envs": "Envs",
     "steps": "Steps",
     "source": "Settings from",
 }
