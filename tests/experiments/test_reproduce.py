@@ -134,8 +134,10 @@ def test_values_and_ties(tmp_path):
         return [{"update": i, "steps": i, "mean_return": late if i > 8 else 99} for i in range(11)]
 
     grid = {"mars": [{"b_lower": low, "b_upper": 1.2} for low in (0.3, 0.8, 0.5)]}
-    plan = make_plan(algorithms=["mars"], tuning={**WALK, "grid": grid})
+    plan = make_plan(algorithms=["mars"], tuning={**WALK, "grid": grid, "steps": 128})
     carry_out(plan, tmp_path, flat, only="tuning")
+    best = read_json(tmp_path / "tuning" / TASK / "mars" / "best.json")
+    assert (best["steps"], best["config"]["steps"]) == (128, 512)  # as long as the plan's runs
     entry = read_json(tmp_path / "settings.json")["settings"][TASK]["mars"]
     assert entry["value"] == 8.0
     assert entry["options"] == {"b_lower": 0.8, "b_upper": 1.2}

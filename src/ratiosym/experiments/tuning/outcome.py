@@ -45,9 +45,10 @@ def write_best(outcome: Outcome, origin: dict[str, Any]) -> None:
     if best is None:
         return
     config = search.trial_config(best.params, seed=0)
+    final_steps = search.final_steps or 2 * config.steps
     details = {
-        # As in the paper, final runs are twice as long as those of the search.
-        "config": dataclasses.replace(config, steps=2 * config.steps).to_dict(),
+        # As long as the plan's runs; otherwise twice as long as the search's, as in the paper.
+        "config": dataclasses.replace(config, steps=final_steps).to_dict(),
         "params": best.params,
         "value": best.value,
         "trial": best.number,

@@ -36,6 +36,8 @@ def planned_searches(
             name="/".join(filter(None, (name, *pair.place.parts))),
             kind=tuning.search,
             grid=tuning.points(algorithm),
+            # Other lengths of a trial on the command line keep the paper's rule.
+            final_steps=plan.config(algorithm, pair.task, 0).steps if not options else None,
         )
         found[pair] = dataclasses.replace(search, **fields)
     return found

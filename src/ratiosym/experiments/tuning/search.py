@@ -50,6 +50,7 @@ class Search:
     # The points to try, one per trial and without pruning. If empty, Optuna's sampler chooses and
     # trials are pruned.
     grid: tuple[Point, ...] = ()
+    final_steps: int | None = None  # of a run with the result; by default twice a seed's
 
     @property
     def space(self) -> dict[str, Choices]:
