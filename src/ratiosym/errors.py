@@ -27,3 +27,14 @@ def missing_library(error: ModuleNotFoundError) -> MissingLibraryError | None:
         f"This needs the library {library}, which is not installed. Install it with: pip install "
         f"'ratiosym[{EXTRAS[library]}]', or everything with: pip install 'ratiosym[all]'"
     )
+
+
+class LostProcessError(InputError):
+    """Another process of the same run has stopped."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Another process of this run has stopped or cannot be reached, so this one stops too. "
+            "Everything up to the last checkpoint is kept: start all processes again, with "
+            "--resume and the directory of the run."
+        )

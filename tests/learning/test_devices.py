@@ -5,17 +5,25 @@ import shutil
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ratiosym.errors import InputError
 from ratiosym.experiments.presets import configure
-from ratiosym.learning.devices import agree, cache_directory, start_jax
+from ratiosym.learning.devices import (
+    agree,
+    cache_directory,
+    start_jax,
+)
 from ratiosym.runs import checkpoint, loop
 from ratiosym.runs.files import read_json
 from ratiosym.runs.tables import read_table
 from tests.example_runs import COMMAND, ROOT, STEPS, TASK, contents, environment, training_table
+from tests.torture.__main__ import SITE
+from tests.torture.scenarios import TRAIN, differences, facts
+from tests.waiting import wait_until
 
 # ------------------------------------------------------------------------------------------ devices
 
@@ -159,6 +167,9 @@ main(sys.argv[1:])
 """
 
 
+HOST_WORDS = (*TRAIN[:-1], "--update-batch-size=2", "--num-minibatches=2")
+
+
 def free_port():
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -180,7 +191,7 @@ def two_processes(*words, second=(COMMAND,)):
         for index, command in enumerate(((COMMAND,), second))
     ]
     try:
-        outputs = [process.communicate(timeout=240) for process in processes]
+        outputs = [process.communicate(timeout=900) for process in processes]
     finally:
         for process in processes:
             process.kill()  # if it is still running
@@ -277,6 +288,91 @@ def test_two_processes_resume_bit_for_bit(tmp_path):
     loop.resume(mixed, steps=8 * STEPS)
     one, other = (read_table(d / "evaluations.csv") for d in (mixed, whole))
     np.testing.assert_allclose(one["mean_return"], other["mean_return"], rtol=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [0, 1])
+def test_one_of_two_hosts_is_killed(tmp_path, hosts, killed):
+    """The other stops with a message, and resuming on both is exact."""
+    hosts.finish(*HOST_WORDS, "--out", tmp_path / "whole")
+    processes = hosts.start(*HOST_WORDS, "--out", tmp_path / "parts")
+    table = tmp_path / "parts" / "evaluations.csv"
+    wait_until(lambda: table.exists() and table.read_bytes().count(b"\n") > 4, 900)
+    processes[killed].kill()
+    processes[killed].communicate()
+    errors = processes[1 - killed].communicate(timeout=900)[1]
+    assert processes[1 - killed].returncode == 2, errors
+    last = errors.strip().splitlines()[-1]
+    assert last.startswith("ratiosym: Another process of this run has stopped or cannot be reached")
+    assert "Traceback" not in errors
+    hosts.finish("train", "--resume", tmp_path / "parts")
+    assert differences(facts(tmp_path / "whole"), facts(tmp_path / "parts")) == []
+
+
+@pytest.fixture
+def hosts():
+    """Two hosts: network namespaces with an address each where that is possible, or else two
+    processes on this one.
+    """
+    found = Hosts()
+    yield found
+    found.close()
+
+
+class Hosts:
+    def __init__(self):
+        names = [f"ratiosym-{os.getpid()}-{i}" for i in (0, 1)]
+        cable = [f"rs{os.getpid()}{end}" for end in "ab"]
+        commands = [["netns", "add", name] for name in names]
+        commands.append(["link", "add", cable[0], "type", "veth", "peer", "name", cable[1]])
+        for i, (name, end) in enumerate(zip(names, cable, strict=True)):
+            inside = ["netns", "exec", name, "ip"]
+            commands += [
+                ["link", "set", end, "netns", name],
+                [*inside, "link", "set", "lo", "up"],
+                [*inside, "addr", "add", f"10.99.0.{i + 1}/24", "dev", end],
+                [*inside, "link", "set", end, "up"],
+            ]
+        self.names, self.address = names, "10.99.0.1"
+        if not shutil.which("ip") or not all(map(self.ip, commands)):
+            self.close()
+            self.names, self.address = [], "127.0.0.1"
+        for i, name in enumerate(self.names):  # each host finds itself by its own name
+            place = Path("/etc/netns", name)
+            place.mkdir(parents=True, exist_ok=True)
+            (place / "hosts").write_text(f"10.99.0.{i + 1} {socket.gethostname()}\n")
+
+    def ip(self, words):
+        return subprocess.run(["ip", *words], capture_output=True).returncode == 0
+
+    def start(self, *words):
+        """One process per host."""
+        where = ("--coordinator", f"{self.address}:{free_port()}", "--num-processes", "2")
+        prefixes = [("ip", "netns", "exec", name) for name in self.names] or [(), ()]
+        variables = environment(JAX_NUM_CPU_DEVICES="1")
+        variables["PYTHONPATH"] = f"{SITE}:{variables.get('PYTHONPATH', '')}".rstrip(":")
+        return [
+            subprocess.Popen(
+                [*map(str, (*prefix, COMMAND, *words, *where, "--process-id", index))],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=ROOT,
+                env=variables,
+            )
+            for index, prefix in enumerate(prefixes)
+        ]
+
+    def finish(self, *words):
+        """Run a command to its end on both hosts."""
+        processes = self.start(*words)
+        errors = [process.communicate(timeout=900)[1] for process in processes]
+        assert [process.returncode for process in processes] == [0, 0], errors
+
+    def close(self):
+        for name in self.names:
+            self.ip(["netns", "del", name])
+            shutil.rmtree(f"/etc/netns/{name}", ignore_errors=True)
 
 
 @pytest.mark.slow

@@ -4,14 +4,16 @@ Importing a command's module is cheap; JAX, environments and learner are importe
 command runs, so that help and errors appear instantly.
 """
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ratiosym.cli.arguments import Command, translate
 from ratiosym.cli.commands import Asked, build_command, find_command
 from ratiosym.cli.text import printable
-from ratiosym.errors import InputError, missing_library
+from ratiosym.errors import InputError, LostProcessError, missing_library
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -24,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         asked = find_command(words)
         command = build_command(asked)
         command.run()
+    except LostProcessError as error:
+        stop_alone(str(error))
     except InputError as error:
         fail(translate(str(error), asked.options if asked else ()))
     except ModuleNotFoundError as error:
@@ -40,6 +44,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if error.strerror is None:
             raise
         fail(describe_failure(error, getattr(command, "out", None)))
+
+
+def stop_alone(message: str) -> None:
+    """Report that another process has stopped, and exit at once: an orderly exit would wait for it
+    for minutes, and then abort.
+    """
+    with suppress(SystemExit):
+        fail(message)
+    sys.stdout.flush()
+    os._exit(2)
 
 
 def describe_failure(error: OSError, out: Path | None) -> str:
@@ -62,5 +76,5 @@ def check_text(words: Sequence[str]) -> None:
 
 def fail(message: str) -> None:
     """Print a message to standard error and exit with code 2."""
-    print(f"ratiosym: {printable(message)}", file=sys.stderr)
+    print(f"ratiosym: {printable(message)}", file=sys.stderr, flush=True)
     raise SystemExit(2) from None

@@ -1,15 +1,19 @@
 """Devices, hosts and the compilation cache, which must be set up before JAX starts."""
 
+import ctypes
 import hashlib
 import os
 import platform
-from contextlib import suppress
+import signal
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import jax
 import numpy as np
 
-from ratiosym.errors import InputError
+from ratiosym.errors import InputError, LostProcessError
 from ratiosym.machine import cpu_info
 
 
@@ -44,8 +48,37 @@ def start_jax(
             )
         check_hosts(coordinator, num_processes, process_id)  # type: ignore[arg-type]
         jax.distributed.initialize(coordinator, num_processes, process_id)
+        _report_abort()
         # Connecting has a time limit, so do it now, not after one process has spent time compiling.
         agree(True)
+
+
+@contextmanager
+def reporting_lost_processes() -> Iterator[None]:
+    """Turn the failure of a collective operation into ``LostProcessError``."""
+    try:
+        yield
+    except (ValueError, RuntimeError) as error:  # JAX raises both
+        names = ("gloo", "nccl", "coordination", "unavailable", "connection", "deadline")
+        is_lost = jax.process_count() > 1 and any(name in str(error).lower() for name in names)
+        if isinstance(error, InputError) or not is_lost:
+            raise
+        raise LostProcessError from None
+
+
+def _on_abort(_: int) -> None:
+    os.write(2, f"ratiosym: {LostProcessError()}\n".encode())
+    os._exit(2)
+
+
+_handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(_on_abort)  # must outlive the call below
+
+
+def _report_abort() -> None:
+    """End with our message where JAX aborts the process, as it does in a thread of its own once the
+    first process has gone. Python's own signal handlers run too late for that.
+    """
+    ctypes.CDLL(None).signal(signal.SIGABRT, _handler)
 
 
 def check_hosts(coordinator: str, num_processes: int, process_id: int) -> None:
@@ -75,6 +108,8 @@ def agree(is_well: bool) -> bool:
 
 def enable_compilation_cache() -> None:
     """Cache compiled programs on disk, unless the user has already configured a cache."""
+    # On a busy machine processes wait for each other's cache, and then compile for themselves.
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
     if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
         jax.config.update("jax_compilation_cache_dir", str(cache_directory()))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)

@@ -9,6 +9,7 @@ instead it records the length of the tables (``tables.Extent``).
     state/       the arrays, written by Orbax
 """
 
+import ctypes
 import hashlib
 import json
 import logging
@@ -17,6 +18,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -89,6 +91,15 @@ def save(directory: Path, state: PyTree, meta: Meta) -> None:
         raise
     for old in updates(directory)[:-NUM_KEPT]:
         discard(directory / str(old))
+    _return_memory()
+
+
+def _return_memory() -> None:
+    """Return what the library has freed to the system. Otherwise a process grows by some 50 kB with
+    every checkpoint.
+    """
+    with suppress(AttributeError, OSError):  # glibc alone has it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _write_state(path: Path, state: PyTree) -> None:

@@ -14,7 +14,7 @@ from ratiosym.envs.protocol import Env
 from ratiosym.envs.registry import check_before_training, make, resolve_task
 from ratiosym.errors import InputError
 from ratiosym.learning.config import RunConfig
-from ratiosym.learning.devices import agree, enable_compilation_cache
+from ratiosym.learning.devices import agree, enable_compilation_cache, reporting_lost_processes
 from ratiosym.learning.diagnosis import find_cause
 from ratiosym.learning.learner import Learner, TrainState
 from ratiosym.learning.train import Evaluated, Finished, NonFiniteLoss, Updated, make_learner
@@ -323,7 +323,7 @@ def train_and_record(
     past = [run.returns.last for run in runs if run.returns]
     on_progress(Progress(config, seeds, update, evaluations=past or None))
     recorder = Recorder(runs, learner.env.spec, resumed_at, trackers, CHECKPOINT_SECONDS)
-    with recorder, explaining(learner, runs):
+    with recorder, reporting_lost_processes(), explaining(learner, runs):
         for event in learn(learner, config, seeds, state, update):
             if isinstance(event, Updated):
                 recorder.add_updates(event.rows)
@@ -356,9 +356,7 @@ def reason(learner: Learner, runs: list[Run], error: NonFiniteLoss) -> str:
         f"--from '{failed.directory}' --actor-learning-rate "
         f"{failed.config.hyperparameters.actor_learning_rate / 4:g}"
     )
-    if (
-        jax.process_count() > 1
-    ):  # repeating updates takes all processes, but not all of them need to have failed
+    if jax.process_count() > 1:  # repeating updates takes all processes; some may not have failed
         return advice
     try:
         found = find_checkpoints(failed.directory, runs)
