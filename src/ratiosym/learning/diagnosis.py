@@ -42,8 +42,8 @@ def _repeat_rollout(learner: Learner, state: TrainState, index: int) -> Transiti
     keys = jax.vmap(jax.random.split)(jax.random.wrap_key_data(groups.key))
     play = partial(rollout, learner.env, learner.shape, learner.model, actor)
     _, transition, _ = jax.jit(jax.vmap(play, out_axes=(0, 1, 0)))(groups._replace(key=keys[:, 0]))
-    # [T, G, E, ...] -> [T, G E, ...]
-    return jax.tree.map(lambda x: x.reshape(len(x), -1, *x.shape[3:]), jax.device_get(transition))
+    host = jax.device_get(transition)  # [T, G, E, ...] -> [T, G E, ...]
+    return jax.tree.map(lambda x: x.reshape(len(x), x.shape[1] * x.shape[2], *x.shape[3:]), host)
 
 
 def describe(transition: Transition, steps_before: int) -> str | None:
