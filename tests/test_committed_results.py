@@ -115,7 +115,7 @@ def test_shipped_settings_are_the_best_trial(task, objective):
     settings = read_json(search / "search.json")["settings"]
     assert (settings["run"]["task"], settings["run"]["objective"]) == (task, objective)
     assert set(settings["space"]) == set(entry["options"])
-    text = (RESULTS.parent / "docs" / "tuning.md").read_text()
+    text = (RESULTS.parent / "docs" / "how-to" / "tuning.md").read_text()
     assert f"| `{task}` | `{objective}` |" in text
 
 
