@@ -101,7 +101,7 @@ def test_training_has_the_columns_that_docs_metrics_explains(whole):
         *(f"active_{name}" for name in diagnostics),
         "steps_per_second",
     ]
-    explained = (runs.ROOT / "docs" / "metrics.md").read_text()
+    explained = (runs.ROOT / "docs" / "concepts" / "run-directory.md").read_text()
     assert all(
         f"`{name}`" in explained for name in table if not name.startswith(("active_", "ratio_q"))
     )

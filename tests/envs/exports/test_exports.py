@@ -11,7 +11,7 @@ import pytest
 from ratiosym.errors import MissingLibraryError
 
 EXPORTS = ("jaxmarl", "jumanji", "pettingzoo")
-PAGE = Path(__file__).parents[3] / "docs" / "exports.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "exports.md"
 SNIPPETS = dict(
     re.findall(r"^## (\w+)\n\n```python\n(.*?)```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 )
