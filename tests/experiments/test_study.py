@@ -96,6 +96,7 @@ def test_a_study_leaves_runs_as_training_does(finished, whole):
     assert sorted(p.name for p in place.iterdir()) == sorted(p.name for p in whole.iterdir())
     expect_same_numbers(place, whole)
     record = read_json(place / "config.json")
+    assert record["command"] == f"ratiosym train --config {place / 'config.json'}"
     assert (record["preset"], record["tuned"]) == ("smoke", False)
     assert record["track"] == list(TRACK)
     assert sorted(p.name for p in directory.iterdir()) == ["plan.json", "runs", "work"]
