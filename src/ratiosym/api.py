@@ -106,12 +106,12 @@ def branch(
     env: Env | None = None,
     **options: Any,
 ) -> list[Run]:
-    """A new run from a checkpoint of another one, with other settings: ``run`` is its directory,
-    or ``DIRECTORY@UPDATE`` for a checkpoint that is not the newest.
+    """Start a new run from a checkpoint of another, with other settings.
 
-    ``options`` are those of ``train``, and ``objective``. Task, seed, network and sizes stay as
-    they are. ``out`` is by default beside the other run. ``env`` is for a run that was trained on
-    an environment object: one equal to it.
+    ``run`` is the other run's directory, or ``DIRECTORY@UPDATE`` for a checkpoint that is not the
+    newest. ``options`` are those of ``train``, and ``objective``. Task, seed, network and sizes
+    cannot change. ``out`` defaults to a directory next to the other run. A run that was trained on
+    an ``Env`` object needs an equal object as ``env``.
     """
     parent, update = find_parent(run)
     given = dict(options)
@@ -122,8 +122,9 @@ def branch(
 
 
 def branched_config(parent: RunConfig, options: Mapping[str, Any]) -> RunConfig:
-    """The parent's configuration with other settings. With other steps evaluations keep their
-    distance, unless their number is given too.
+    """Change settings of the parent's configuration.
+
+    If the steps change, the interval between evaluations is kept, unless their number is given.
     """
     config = change(parent, **options)
     if "num_evaluations" in options or config.steps == parent.steps:

@@ -19,7 +19,7 @@ EXTRAS = {
 
 
 def missing_library(error: ModuleNotFoundError) -> MissingLibraryError | None:
-    """The error for users where a library of one of the extras is missing, else None."""
+    """Return the error to show if the missing library belongs to one of the extras, else None."""
     library = (error.name or "").partition(".")[0]
     if library not in EXTRAS:
         return None

@@ -390,7 +390,7 @@ _LARGEST = 88.0  # log-ratios are capped here: float32 overflows just above exp(
 
 
 class RatioDiagnostics(NamedTuple):
-    """How far the ratios of a batch have moved."""
+    """Summary of how far the ratios of a batch have moved from 1."""
 
     minimum: Float[Array, ""]
     maximum: Float[Array, ""]

@@ -122,7 +122,7 @@ class MarsConfig(RatioConfig):
 
     @staticmethod
     def associated_class() -> type[Mars]:
-        """The algorithm."""
+        """Return the algorithm of these settings."""
         return Mars
 
 
@@ -140,7 +140,7 @@ class RatioMappoConfig(RatioConfig):
 
     @staticmethod
     def associated_class() -> type[RatioMappo]:
-        """The algorithm."""
+        """Return the algorithm of these settings."""
         return RatioMappo
 
 
@@ -158,7 +158,7 @@ class MaspoConfig(RatioConfig):
 
     @staticmethod
     def associated_class() -> type[Maspo]:
-        """The algorithm."""
+        """Return the algorithm of these settings."""
         return Maspo
 
 
@@ -177,7 +177,7 @@ class MappoAsymmetricConfig(RatioConfig):
 
     @staticmethod
     def associated_class() -> type[MappoAsymmetric]:
-        """The algorithm."""
+        """Return the algorithm of these settings."""
         return MappoAsymmetric
 
 
@@ -196,7 +196,7 @@ class MaspoAsymmetricConfig(RatioConfig):
 
     @staticmethod
     def associated_class() -> type[MaspoAsymmetric]:
-        """The algorithm."""
+        """Return the algorithm of these settings."""
         return MaspoAsymmetric
 
 
@@ -214,7 +214,7 @@ class MarsMultiplicativeConfig(RatioConfig):
 
     @staticmethod
     def associated_class() -> type[MarsMultiplicative]:
-        """The algorithm."""
+        """Return the algorithm of these settings."""
         return MarsMultiplicative
 
 
@@ -232,7 +232,7 @@ class MarsAdditiveConfig(RatioConfig):
 
     @staticmethod
     def associated_class() -> type[MarsAdditive]:
-        """The algorithm."""
+        """Return the algorithm of these settings."""
         return MarsAdditive
 
 

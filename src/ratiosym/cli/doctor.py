@@ -42,7 +42,7 @@ class Doctor(Command):
 
 
 def examine() -> list[Check]:
-    """All findings."""
+    """Run all checks."""
     return [
         *check_versions(),
         check_devices(),

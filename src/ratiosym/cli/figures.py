@@ -54,7 +54,7 @@ class Figures(Command):
             print(path)
 
     def draw(self) -> list[Path]:
-        """The pictures."""
+        """Draw the figures and return their files."""
         if self.what == "objectives":
             from ratiosym.report.figures import objectives_figure
 
@@ -72,7 +72,7 @@ class Figures(Command):
         return draw_runs(self.directories, self.out or Path("curves.png"), self.show)
 
     def draw_response(self, path: Path) -> list[Path]:
-        """The response figure."""
+        """Draw the response figure."""
         from ratiosym.report.response import read_response, response_figure
 
         if not self.directories:

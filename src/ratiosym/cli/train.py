@@ -176,7 +176,7 @@ class Train(Command):
             show_summaries(self.start_run(self.run_config()))
 
     def start_run(self, config: "RunConfig") -> "list[Run]":
-        """A new run."""
+        """Start a new run."""
         from ratiosym.cli.display import console, show_progress
         from ratiosym.learning.devices import start_jax
         from ratiosym.runs import directory, loop

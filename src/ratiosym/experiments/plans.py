@@ -45,7 +45,7 @@ class Algorithm:
 
 @dataclass(frozen=True)
 class Tuning:
-    """How the algorithms of a plan are tuned on each task: the table ``[tuning]``."""
+    """The table ``[tuning]``: how the algorithms of a plan are tuned on each task."""
 
     search: SearchKind = "paper"
     """paper: Table 2 and the objective's own parameters. trust-region: its own parameters only."""

@@ -50,9 +50,9 @@ def default_trials(objective: str) -> int:
 
 
 def region_width(objective: str, params: Mapping[str, float]) -> float:
-    """Return the logarithm of upper over lower target ratio, which compares all objectives.
+    """Return ln(upper / lower) of the target ratios, which is comparable between objectives.
 
-    The narrower of two equally good regions is chosen (Decision 82).
+    It breaks ties: of two equally good regions, the narrower one is chosen.
     """
     known = get_objective(objective)
     own = {name: value for name, value in params.items() if name in known.defaults}

@@ -41,10 +41,10 @@ def find_cast(
     task: str | None = None,
     env: Env | None = None,
 ) -> Cast:
-    """A trained team (``what`` is the directory of a run) or a scripted one (``what`` is a task).
+    """Find a trained team (``what`` is a run's directory) or a scripted one (``what`` is a task).
 
-    A trained team can play another ``task`` of the same sizes. ``env`` is for a run that was
-    trained on an environment object: one equal to it.
+    A trained team can play another ``task`` with the same sizes. A run that was trained on an
+    ``Env`` object needs an equal object as ``env``.
     """
     if not Path(what).exists():
         what = resolve_task(what).name  # an error names the closest task

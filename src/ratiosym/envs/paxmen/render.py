@@ -68,7 +68,7 @@ def contact_sheet() -> Picture:
 
 
 def save_contact_sheet(path: Path) -> None:
-    """As a PNG."""
+    """Save the contact sheet as a PNG."""
     from PIL import Image
 
     Image.fromarray(contact_sheet()).quantize(8).save(path, optimize=True)

@@ -1,4 +1,4 @@
-"""Scripted teams for JaxNav. They see what a learned policy sees, and remember nothing."""
+"""Scripted teams for JaxNav, memoryless and with the observations of a learned policy."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -68,7 +68,7 @@ def clear(library: Any, view: View) -> Float[Array, "A 2"]:
     between = view.angles[:, None] - view.angles[None, :]  # [way, beam]
 
     def length(readings: Float[Array, "B"]) -> Float[Array, "B"]:
-        """How far a robot gets each way: up to the first reading within its width."""
+        """Return how far a robot can drive in each direction before a reading is in its way."""
         aside = jnp.abs(jnp.sin(between)) * readings[None]
         along = jnp.cos(between) * readings[None]
         is_hit = (aside < SIDE) & (along > 0)

@@ -35,7 +35,7 @@ class Plane:
         self.pen = ImageDraw.Draw(self.image)
 
     def disc(self, centre: Point, radius: float, colour: tuple[int, int, int]) -> None:
-        """A filled circle."""
+        """Draw a filled circle."""
         self.pen.circle(self._pixel(centre), radius * self.scale, fill=colour)
 
     def ring(self, centre: Point, radius: float, colour: tuple[int, int, int]) -> None:
@@ -45,11 +45,11 @@ class Plane:
         )
 
     def line(self, start: Point, end: Point, colour: tuple[int, int, int]) -> None:
-        """A straight line."""
+        """Draw a straight line."""
         self.pen.line([self._pixel(start), self._pixel(end)], fill=colour, width=SMOOTHING)
 
     def polygon(self, corners: Iterable[Point], colour: tuple[int, int, int]) -> None:
-        """A filled polygon."""
+        """Draw a filled polygon."""
         self.pen.polygon([self._pixel(corner) for corner in corners], fill=colour)
 
     def picture(self) -> Picture:
