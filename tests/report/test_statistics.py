@@ -7,6 +7,7 @@ import scipy.stats
 from ratiosym.report import statistics
 from ratiosym.report.statistics import (
     Estimate,
+    generator,
     has_interval,
     interval,
     iqm,
@@ -178,6 +179,31 @@ def test_percentiles():
     np.testing.assert_allclose([low, high], [[25, 50], [975, 1950]])
 
 
+def test_an_estimate_knows_whether_it_has_an_interval():
+    assert Estimate(0.5, 0.4, 0.6).has_interval
+    assert not Estimate(0.5, np.nan, np.nan).has_interval
+
+
+def test_both_sides_of_a_comparison_need_runs_enough(rng):
+    """Ten runs against one: what the one would have been next time is not known."""
+    many, one = draw(rng, (10,)), draw(rng, (1,))
+    assert not probability_of_improvement(many, one, rng).has_interval
+    assert not probability_of_improvement(one, many, rng).has_interval
+    assert probability_of_improvement(many, many, rng).has_interval
+
+
+def test_each_estimate_has_random_numbers_of_its_own():
+    first = generator(0, "iqm", "mpe").normal(size=3)
+    np.testing.assert_array_equal(first, generator(0, "iqm", "mpe").normal(size=3))
+    for other in (generator(1, "iqm", "mpe"), generator(0, "iqm", "smax"), generator(0, "iqm")):
+        assert not np.array_equal(first, other.normal(size=3))
+
+
+def test_five_runs_are_enough():
+    """Fewer are called rough in reports and drawn one by one in figures."""
+    assert statistics.ENOUGH_RUNS == 5
+
+
 @pytest.mark.parametrize("sizes", [(1,), (10, 1)])
 def test_one_run_has_no_interval(rng, sizes):
     scores = draw(rng, sizes)
@@ -211,6 +237,7 @@ def test_overlap():
         ((0.9, 0.8, 1.0), True),
         ((0.6, 0.5, 0.7), False),  # it contains 0.5
         ((0.6, 0.45, 0.7), False),
+        ((0.5, 0.51, 0.6), False),  # a percentile interval need not contain the value
         ((0.1, 0.0, 0.2), False),  # significantly worse is no improvement
         ((0.9, np.nan, np.nan), False),
     ],
