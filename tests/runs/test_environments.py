@@ -112,7 +112,7 @@ def test_a_run_on_an_object(tmp_path, registered):
     assert done.summary["absolute_metric"]["mean_return"] == 1.0
     registered.clear()  # as in another process
     for action in (resume, evaluate, lambda run: render(run, tmp_path / "film.gif")):
-        with pytest.raises(InputError, match="was trained on an environment object, of class"):
+        with pytest.raises(InputError, match="was trained on an environment object of class"):
             action(out)
     assert load_policy(out).spec.num_agents == 3  # which needs no environment
     assert evaluate(out, 8, env=env).returns.tolist() == [1.0] * 8
