@@ -45,7 +45,7 @@ trials = 2
 seeds = [1000]
 """
 # Different at every repetition: where, and how fast.
-PLACES = ("command", "started_by", "parent")
+PLACES = ("command", "started_by", "parent", "commit")
 TIMES = ("steps_per_second", "median_steps_per_second", "seconds_since_start_or_resume", "seconds")
 
 
