@@ -565,6 +565,11 @@ def test_diagnostics_are_numpys(kind):
     expect_diagnostics(found, u[keep], A[keep], bounds)
 
 
+def test_quantiles_are_those_that_the_records_name():
+    """training.csv calls them ratio_q01 to ratio_q99."""
+    assert QUANTILES == (0.01, 0.25, 0.5, 0.75, 0.99)
+
+
 def test_diagnostics_map_and_handle_one_sample_or_none():
     u = jnp.array([[0.5, -0.5, 3.0], [0.5, -0.5, 3.0], [0.5, -0.5, 3.0]])
     weight = jnp.array([[0, 1, 0], [0, 0, 0], [1, 1, 0]])

@@ -92,6 +92,12 @@ def test_mean_curve_weighs_tasks_equally(rng):
     assert mean_estimate(scores, rng).value == 5.5
 
 
+def test_a_score_at_the_threshold_is_not_above_it(rng):
+    scores = {"task": np.array([0.0, 0.5, 1.0, 1.0])}
+    found = performance_profile(scores, np.array([0.0, 0.5, 1.0]), rng)
+    np.testing.assert_allclose(found.value, [0.75, 0.5, 0.0])
+
+
 def test_profile_is_one_minus_the_distribution_function(rng):
     scores, thresholds = {"a": rng.normal(size=40)}, np.linspace(-3, 3, 25)
     expected = 1 - scipy.stats.ecdf(scores["a"]).cdf.evaluate(thresholds)
