@@ -79,6 +79,18 @@ def test_searches_of_the_region_alone(tmp_path):
     assert analyse(load(tmp_path)).response == regions
 
 
+def test_objectives_have_the_plans_order(tmp_path):
+    """Not that of the directories' names."""
+    write_study(tmp_path, make_plan(tasks=(TASK,), labels=("mars", "mappo"), seeds=1))
+    write_search(tmp_path / "tuning" / TASK / "mappo", "mappo", ("epsilon",))
+    write_search(tmp_path / "tuning" / TASK / "mars")
+    (tmp_path / "tuning" / TASK / "mappo" / "trials.csv").write_text(
+        "trial,state,epsilon,seed-1000\n0,complete,0.1,1.0\n1,complete,0.2,2.0\n"
+    )
+    found = [region.objective for region in analyse(load(tmp_path)).response]
+    assert found == ["mars", "mars", "mappo", "mappo"]
+
+
 def test_other_searches_say_nothing_of_the_region(tmp_path):
     """With other settings for every trial, return against width would compare those."""
     write_search(tmp_path / "wide", space=("b_upper", "b_lower", "num_epochs"))

@@ -76,7 +76,7 @@ def response_of(
         found += tree_values(study.directory / "tuning")
     for directory in searches:
         found += directory_values(Path(directory))
-    return make_regions(found, seed)
+    return make_regions(found, seed, [algorithm.objective for algorithm in results.algorithms])
 
 
 def read_response(
@@ -177,7 +177,9 @@ def search_values(directory: Path) -> list[Found]:
     ]
 
 
-def make_regions(found: Iterable[Found], seed: int) -> tuple[Region, ...]:
+def make_regions(
+    found: Iterable[Found], seed: int, order: Sequence[str] = ()
+) -> tuple[Region, ...]:
     """Group seeds by region, sorted by task, objective and width."""
     values: dict[tuple[str, str, Bounds], dict[int, float]] = {}
     for task, objective, parameters, seeds in found:
@@ -191,7 +193,7 @@ def make_regions(found: Iterable[Found], seed: int) -> tuple[Region, ...]:
         estimate = mean_estimate(scores, generator(seed, *what))
         regions.append(Region(task, objective, bounds, dict(sorted(seeds.items())), estimate))
     tasks = list(dict.fromkeys(region.task for region in regions))
-    objectives = list(dict.fromkeys(region.objective for region in regions))
+    objectives = list(dict.fromkeys([*order, *(region.objective for region in regions)]))
     return tuple(
         sorted(regions, key=lambda r: (tasks.index(r.task), objectives.index(r.objective), r.width))
     )
