@@ -334,6 +334,7 @@ def test_bounds_may_be_mapped_over():
     ],
     ids=case_id,
 )
+@pytest.mark.unchecked
 def test_value_out_of_range_is_refused(name, parameters):
     wrong, value = next(iter(parameters.items()))
     message = rf"'{name}': `{wrong}` is .*; it must be a finite number above \d.* for example \d"
@@ -358,6 +359,7 @@ def test_only_the_wrong_parameter_is_named():
         OBJECTIVES["mappo"].bounds(b_upper=2.0)
 
 
+@pytest.mark.unchecked
 def test_parameters_left_out_take_their_defaults():
     assert OBJECTIVES["mars"].resolve({"b_upper": np.float32(2)}) == {"b_lower": 0.8, "b_upper": 2}
     assert OBJECTIVES["mars"].bounds(b_upper=2.0) == Bounds(0.8, 2.0)
@@ -441,6 +443,7 @@ def test_an_objective_is_found_by_reference():
         get_objective(f"{__name__}:linear")
 
 
+@pytest.mark.unchecked
 def test_names_are_taken_once_and_defaults_are_checked(registry):
     with pytest.raises(InputError, match="different objective named 'mars' already exists"):
         register_objective(dataclasses.replace(OURS, name="mars"))
@@ -505,6 +508,7 @@ WRONG_ARRAYS = {
 
 @pytest.mark.parametrize("surrogate", [clipped, quadratic, barrier, ratio_diagnostics])
 @pytest.mark.parametrize("case", WRONG_ARRAYS)
+@pytest.mark.unchecked
 def test_wrong_arrays_are_refused_in_one_sentence(surrogate, case):
     log_ratio, advantage, message = WRONG_ARRAYS[case]
     with pytest.raises(InputError, match=message) as error:
@@ -521,6 +525,7 @@ def test_bounds_on_the_wrong_side_of_one_are_refused(surrogate, bounds):
         surrogate(U, ONES, Bounds(*bounds))
 
 
+@pytest.mark.unchecked
 def test_weights_of_another_shape_or_library_are_refused():
     with pytest.raises(
         InputError, match=r"`weight` has the shape \(4,\); the shapes must be equal"

@@ -87,6 +87,7 @@ def test_the_options_of_train_are_those_of_a_run():
     assert get_origin(parameters) is Mapping
 
 
+@pytest.mark.unchecked
 def test_options_of_train_are_explained_by_their_types(tmp_path):
     """NumPy's numbers are accepted as numbers, but text is not."""
     for wrong in ({"steps": "512"}, {"steps": 512.5}, {"num_envs": None}, {"discount": "a"}):

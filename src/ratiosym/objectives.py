@@ -24,7 +24,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace, is_jax_array
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Num
 
 from ratiosym.errors import InputError
 from ratiosym.references import load_reference
@@ -403,7 +403,7 @@ def ratio_diagnostics(
     log_ratio: Float[Array, "*b"],
     advantage: Float[Array, "*b"],
     bounds: Bounds,
-    weight: Float[Array, "*b"] | Bool[Array, "*b"] | None = None,
+    weight: Num[Array, "*b"] | Bool[Array, "*b"] | None = None,
 ) -> RatioDiagnostics:
     """Summarise the ratios of a batch, without gradients.
 

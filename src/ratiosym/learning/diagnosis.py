@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ratiosym.learning.config import RunConfig
@@ -38,7 +39,7 @@ def _repeat_rollout(learner: Learner, state: TrainState, index: int) -> Transiti
     """Repeat the rollout of one seed, [T, E, ...], with its random numbers (see ``seed_step``)."""
     keys = jax.random.key_data(state.groups.key)  # keys themselves cannot be moved off the devices
     groups = jax.tree.map(lambda x: x[index], to_host(state.groups._replace(key=keys)))
-    actor = jax.tree.map(lambda x: x[index], to_host(state.params.actor))
+    actor = jax.tree.map(lambda x: jnp.asarray(x[index]), to_host(state.params.actor))
     keys = jax.vmap(jax.random.split)(jax.random.wrap_key_data(groups.key))
     play = partial(rollout, learner.env, learner.shape, learner.model, actor)
     _, transition, _ = jax.jit(jax.vmap(play, out_axes=(0, 1, 0)))(groups._replace(key=keys[:, 0]))

@@ -6,6 +6,7 @@ from math import radians, tan
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, UInt8
 from PIL import Image, ImageDraw
@@ -89,7 +90,9 @@ def draw(
 
 def _body(state: AeroState) -> tuple[Points, Points, Points]:
     """Return the nose, right and up vectors of every aircraft."""
-    nose, right, up = (np.asarray(axis.array()) for axis in axes(state.flight))
+    nose, right, up = (
+        np.asarray(axis.array()) for axis in axes(jax.tree.map(jnp.asarray, state.flight))
+    )
     return nose, right, up
 
 
@@ -270,7 +273,7 @@ def acmi(env: Scene, states: Sequence[AeroState]) -> str:
 def _attitudes(states: Sequence[AeroState]) -> Float[np.ndarray, "T N 3"]:
     """Return roll, pitch and yaw of all aircraft in degrees; yaw is clockwise from north."""
     flights = jax.tree.map(
-        lambda *leaves: np.stack(leaves), *(state.flight for state in states)
+        lambda *leaves: jnp.stack(leaves), *(state.flight for state in states)
     )  # [T, N, ...]
     roll, pitch, _ = angles(flights)
     nose = axes(flights).nose

@@ -44,7 +44,7 @@ def draw(layouts: tuple[Layout, ...], state: State) -> Picture:
     for agent, cell in enumerate(np.asarray(state.agents)):
         row, column = positions[cell]
         reach = VIEW // 2
-        _shade(picture, row - reach, column - reach, AGENTS[agent % len(AGENTS)])
+        _shade(picture, int(row) - reach, int(column) - reach, AGENTS[agent % len(AGENTS)])
         seats.setdefault((int(row), int(column)), []).append(agent)
     for row, column in positions[np.asarray(state.dots)[np.asarray(state.is_left)]]:
         _square(picture, row, column)[_disc(0.28)] = DOT

@@ -5,7 +5,7 @@ The library's own visualisers need matplotlib, which environments do not import 
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -13,7 +13,7 @@ from jaxtyping import Float, UInt8
 from ratiosym.types import State
 
 Picture = UInt8[np.ndarray, "H W 3"]
-Point = Iterable[float]
+Point = Iterable[SupportsFloat]
 
 SIDE = 320  # pixels
 SMOOTHING = 3  # factor by which pictures are drawn larger, then downsampled
