@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from benchmarks.timing import best_seconds, peak_gflops
-from ratiosym.learning.gru import GRUParams, _forward, expand, gru
+from ratiosym.learning.gru import GRUParams, _forward, flat_affine, gru
 from ratiosym.learning.networks import Network, Size, dense, init_network
 from ratiosym.learning.update import blocked_gradient
 
@@ -22,9 +22,10 @@ def plain_gru(
     params: GRUParams, inputs: jax.Array, is_start: jax.Array, carry: jax.Array
 ) -> jax.Array:
     """The same forward pass with automatic differentiation."""
-    projected = inputs @ params.input_kernel + expand(params.input_bias, inputs.ndim)
+    projected = flat_affine(inputs, params.input_kernel, params.input_bias)
     retain = 1.0 - is_start.astype(inputs.dtype)[..., None]
-    return _forward(params.recurrent_kernel, params.candidate_bias, projected, retain, carry)[0]
+    gates = jnp.split(projected, 3, axis=-1)
+    return _forward(params.recurrent_kernel, params.candidate_bias, gates, retain, carry)[0]
 
 
 def loss(

@@ -59,9 +59,22 @@ def gru(
 
     The last returned state is the next carry.
     """
-    projected = inputs @ params.input_kernel + expand(params.input_bias, inputs.ndim)
+    projected = flat_affine(inputs, params.input_kernel, params.input_bias)
     retain = 1.0 - is_start.astype(inputs.dtype)[..., None]
-    return recurrence(params.recurrent_kernel, params.candidate_bias, projected, retain, carry)
+    gates = tuple(jnp.split(projected, 3, axis=-1))
+    return recurrence(params.recurrent_kernel, params.candidate_bias, gates, retain, carry)
+
+
+def flat_affine(
+    x: Float[Array, "*b F"], kernel: Float[Array, "F O"], bias: Float[Array, "O"]
+) -> Float[Array, "*b O"]:
+    """``x @ kernel + bias`` as a product of two matrices.
+
+    The gradient of a product with several batch axes transposes both operands first, which costs a
+    quarter of the speed of dense layers (docs/performance.md).
+    """
+    flat = x.reshape(-1, x.shape[-1]) @ kernel + bias[None]
+    return flat.reshape(*x.shape[:-1], -1)
 
 
 def expand(vector: Float[Array, "n"], ndim: int) -> Float[Array, "..."]:
@@ -73,11 +86,15 @@ def expand(vector: Float[Array, "n"], ndim: int) -> Float[Array, "..."]:
 def recurrence(
     kernel: Float[Array, "H 3*H"],
     bias: Float[Array, "H"],
-    projected: Float[Array, "T *b 3*H"],
+    projected: tuple[Float[Array, "T *b H"], Float[Array, "T *b H"], Float[Array, "T *b H"]],
     retain: Float[Array, "T *b 1"],  # 0 where an episode starts, else 1
     carry: Float[Array, "*b H"],
 ) -> Float[Array, "T *b H"]:
-    """The sequential part of the GRU."""
+    """The part of the GRU that must be computed step by step.
+
+    The three gates' inputs come as three arrays: a slice of a wider one inside the loop would not
+    be vectorised, which makes the forward pass twice as slow (docs/performance.md).
+    """
     return _forward(kernel, bias, projected, retain, carry)[0]
 
 
@@ -85,23 +102,23 @@ def _forward(kernel, bias, projected, retain, carry):  # type: ignore[no-untyped
     bias = expand(bias, carry.ndim)
 
     def step(h, now):  # type: ignore[no-untyped-def]
-        x, k = now
+        x_reset, x_update, x_candidate, k = now
         h = h * k
-        x_reset, x_update, x_candidate = jnp.split(x, 3, axis=-1)
         h_reset, h_update, h_candidate = jnp.split(h @ kernel, 3, axis=-1)
         h_candidate = h_candidate + bias
         reset, update = jax.nn.sigmoid(x_reset + h_reset), jax.nn.sigmoid(x_update + h_update)
         candidate = jnp.tanh(x_candidate + reset * h_candidate)
         new = candidate + update * (h - candidate)
-        return new, (new, h, reset, update, candidate, h_candidate)
+        return new, (new, reset, update, candidate, h_candidate)
 
-    _, saved = jax.lax.scan(step, carry, (projected, retain))
-    return saved[0], (kernel, retain, *saved[1:])
+    _, saved = jax.lax.scan(step, carry, (*projected, retain))
+    return saved[0], (kernel, retain, carry, *saved)
 
 
 def _backward(saved, gradient):  # type: ignore[no-untyped-def]
-    kernel, retain, h, reset, update, candidate, h_candidate = saved
+    kernel, retain, carry, new, reset, update, candidate, h_candidate = saved
     transposed = kernel.T
+    h = jnp.concatenate([carry[None], new[:-1]]) * retain
 
     def step(d_next, now):  # type: ignore[no-untyped-def]
         d_out, k, h, reset, update, candidate, h_candidate = now
@@ -123,7 +140,8 @@ def _backward(saved, gradient):  # type: ignore[no-untyped-def]
     flat_gates = d_gates.reshape(-1, 3 * hidden_size)  # [T * b, 3H]
     d_kernel = h.reshape(-1, hidden_size).T @ flat_gates
     d_bias = flat_gates[:, 2 * hidden_size :].sum(0)
-    d_projected = jnp.concatenate([d_gates[..., : 2 * hidden_size], d_pre_candidate], axis=-1)
+    d_reset, d_update, _ = jnp.split(d_gates, 3, axis=-1)
+    d_projected = (d_reset, d_update, d_pre_candidate)
     return d_kernel, d_bias, d_projected, jnp.zeros_like(retain), d_carry
 
 

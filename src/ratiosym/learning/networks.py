@@ -19,7 +19,7 @@ from ratiosym.learning.distributions import (
     MaskedCategorical,
     TanhGaussian,
 )
-from ratiosym.learning.gru import GRUParams, expand, gru, init_gru
+from ratiosym.learning.gru import GRUParams, flat_affine, gru, init_gru
 from ratiosym.learning.initialisers import orthogonal
 from ratiosym.learning.model import Carries, Carry, Params
 from ratiosym.types import Discrete, EnvSpec, Key, Observation
@@ -191,7 +191,7 @@ def init_network(
 
 def dense(layer: Dense, x: Float[Array, "*b F"]) -> Float[Array, "*b O"]:
     """Apply an affine layer."""
-    return x @ layer.kernel + expand(layer.bias, x.ndim)
+    return flat_affine(x, layer.kernel, layer.bias)
 
 
 def apply_network(
