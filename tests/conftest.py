@@ -30,10 +30,9 @@ from jaxtyping import install_import_hook
 
 from tests import typechecking
 
-# Check annotated shapes and types at every call where arrays are computed; mypy checks the rest.
-# RATIOSYM_TEST_TYPES=0 switches this off.
+# RATIOSYM_TEST_TYPES=1 checks annotated shapes at every call where arrays are computed.
 CHECKED = ["objectives", "types", "envs", "learning", "report.statistics"]
-if os.environ.get("RATIOSYM_TEST_TYPES") != "0":
+if os.environ.get("RATIOSYM_TEST_TYPES"):
     names = [f"ratiosym.{room}" for room in CHECKED]
     install_import_hook(names, f"{typechecking.__name__}.check_types")
 
