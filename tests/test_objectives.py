@@ -447,7 +447,7 @@ def test_an_objective_is_found_by_reference():
 def test_names_are_taken_once_and_defaults_are_checked(registry):
     with pytest.raises(InputError, match="different objective named 'mars' already exists"):
         register_objective(dataclasses.replace(OURS, name="mars"))
-    with pytest.raises(InputError, match="got a function; it takes"):
+    with pytest.raises(InputError, match="got a function; it needs"):
         register_objective(linear)
     wrong = Parameter("epsilon", 1.3, 0, 1, (0.3,))
     with pytest.raises(InputError, match=r"'far': `epsilon` is 1\.3"):

@@ -22,7 +22,8 @@ from tests.example_runs import STEPS, TASK, environment
 
 NAMES = {
     *("Continuous", "Discrete", "DrawableEnv", "Env", "EnvSpec", "InputError", "Observation"),
-    *("Policy", "RunConfig", "Step", "check_env", "evaluate", "load_policy", "make", "objectives"),
+    *("Policy", "RunConfig", "Step", "branch", "check_env", "evaluate", "load_policy", "make"),
+    "objectives",
     *("register_objective", "register_task", "render", "resume", "tasks", "train"),
 }
 

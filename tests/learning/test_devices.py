@@ -263,7 +263,7 @@ def test_two_processes_say_when_they_have_too_many_devices(tmp_path):
     for code, _, errors in results:
         assert code == 2
         assert (
-            "2 processes bring 2 devices, but 1 seeds with 1 groups each can use only 1 of them"
+            "2 processes have 2 devices, but 1 seeds with 1 groups each can use only 1 of them"
             in errors
         )
     assert list(tmp_path.iterdir()) == []

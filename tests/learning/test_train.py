@@ -329,7 +329,9 @@ def test_a_loss_that_is_no_number_stops_the_run_at_its_update():
     ) as caught:
         events.extend(train(learner, config, [7]))
     assert caught.value.update == 4
-    assert names(events) == [("Evaluated", 0), ("Updated", 1), ("Updated", 2), ("Updated", 3)]
+    assert names(events) == [("Evaluated", 0), *(("Updated", update) for update in range(1, 5))]
+    [failed] = events.pop().rows  # recorded as well, so that a user can look at it
+    assert not np.isfinite(failed["policy_loss"])
     for event in events[1:]:
         [row] = event.rows
         assert row["episodes"] == 0
