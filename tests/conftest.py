@@ -37,6 +37,7 @@ if os.environ.get("RATIOSYM_TEST_TYPES"):
     install_import_hook(names, f"{typechecking.__name__}.check_types")
 
 from ratiosym.learning.devices import start_jax
+from ratiosym.objectives import OBJECTIVES
 from tests import example_runs as runs
 
 jax.config.update("jax_num_cpu_devices", 2)
@@ -68,6 +69,15 @@ def forget_programs():
     with open("/proc/self/maps") as maps:
         if sum(1 for _ in maps) > MANY_MAPS:
             jax.clear_caches()
+
+
+@pytest.fixture(autouse=True)
+def forget_registered_objectives():
+    """Remove the objectives that a test has registered."""
+    before = dict(OBJECTIVES)
+    yield
+    OBJECTIVES.clear()
+    OBJECTIVES.update(before)
 
 
 @pytest.fixture(autouse=True)

@@ -129,7 +129,7 @@ def test_several_hosts_must_all_have_work(monkeypatch):
     assert make_mesh(2, 1).size == 2
     with pytest.raises(
         InputError,
-        match=r"2 processes bring 2 devices, but 1 seeds .* use only 1 of them.*`num_seeds`",
+        match=r"2 processes have 2 devices, but 1 seeds .* use only 1 of them.*`num_seeds`",
     ):
         make_mesh(1, 1)
 

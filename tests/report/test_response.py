@@ -115,14 +115,14 @@ def test_searches_are_drawn_beside_a_study_and_not_compared(study, tmp_path):
     assert list(numbers.titles) == ["mars", "mappo", "maspo"]
     assert len(numbers.response) == 3
     table = response_table(numbers)
-    assert [cell.text for cell in table.rows[2].cells] == [
+    assert [cell.text for cell in table.rows[1].cells] == [
         "MARS",
         "0.5 to 2",
         "1.39",
         "0.9025",
         "0.855, 0.95",
     ]
-    assert table.rows[2].cells[3].interval == "0.855, 0.95"
+    assert table.rows[1].cells[3].interval == "0.855, 0.95"
 
 
 def test_the_figure_shows_every_point(tmp_path):
