@@ -148,7 +148,7 @@ class JaxNav:
 
     def _velocities(self, action: Action) -> Float[Array, "A 2"]:
         if not self.affine_actions:
-            return action  # tanh values unchanged, as in the paper's code; the library clips speeds
+            return action  # tanh values unchanged, as for MPE; the library clips speeds
         low, high = self.world.min_v, self.world.max_v
         return jnp.stack(
             [low + (action[:, 0] + 1) / 2 * (high - low), action[:, 1] * self.world.max_w], axis=1

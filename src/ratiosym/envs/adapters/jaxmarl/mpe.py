@@ -77,7 +77,7 @@ class MpeSpread:
         # matter. With a constant key, the noise is drawn once per batch of environments, which is
         # a fifth faster.
         del key
-        # tanh values unchanged, as in the paper's code: the library's box is [0, 1], but it does
+        # tanh values unchanged, as in Mava: the library's box is [0, 1], but it does
         # not clip, and the range of forces doubles.
         actions = unstack(self.library, action)
         with jax.numpy_rank_promotion("allow"):
