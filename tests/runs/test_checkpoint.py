@@ -270,13 +270,15 @@ def small_files():
 
 
 @pytest.mark.usefixtures("small_files")
-def test_a_save_that_fails_says_why_and_leaves_what_was_there(tmp_path, capfd):
+@pytest.mark.parametrize("num_arrays", [1, 200])  # with many, some are still being written
+def test_a_save_that_fails_says_why_and_leaves_what_was_there(tmp_path, capfd, num_arrays):
     save(tmp_path, {"x": np.zeros(3, np.float32)}, Meta(2))
     before = contents(tmp_path)
     rng = np.random.default_rng(0)
     with pytest.raises(OSError, match=r"^File too large$"):
-        save(tmp_path, {"x": rng.normal(size=10_000)}, Meta(4))
+        save(tmp_path, {str(i): rng.normal(size=1_000) for i in range(num_arrays)}, Meta(4))
     assert contents(tmp_path) == before
+    assert [p.name for p in tmp_path.iterdir()] == ["2"]
     assert capfd.readouterr() == ("", "")  # no traceback of the library
 
 

@@ -9,6 +9,7 @@ instead it records the length of the tables (``tables.Extent``).
     state/       the arrays, written by Orbax
 """
 
+import asyncio
 import ctypes
 import hashlib
 import json
@@ -20,7 +21,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,8 +111,8 @@ def _write_state(path: Path, state: PyTree) -> None:
     # Zero-size arrays contain nothing but their shape, which the program knows.
     arrays = {name: x for name, x in flatten(state).items() if x.size}
     try:
-        with checkpointer() as writer:
-            writer.save(path, args=ocp.args.StandardSave(arrays))
+        with writer() as library:
+            library.save(path, args=ocp.args.PyTreeSave(arrays))
     except OSError:
         raise
     except Exception as error:
@@ -158,16 +159,56 @@ def discard(path: Path) -> None:
     shutil.rmtree(remains)
 
 
-def checkpointer() -> Any:
-    """Return an Orbax checkpointer with this process as the only writer."""
+def reader() -> Any:
+    """Return an Orbax checkpointer to read with."""
+    import orbax.checkpoint as ocp
+
+    options = only_process()
+    handler = ocp.StandardCheckpointHandler(multiprocessing_options=options)
+    return ocp.Checkpointer(handler, multiprocessing_options=options)
+
+
+def writer() -> Any:
+    """Return an Orbax checkpointer to write NumPy arrays with."""
+    import orbax.checkpoint as ocp
+
+    options = only_process()
+    handlers = ocp.type_handlers.create_type_handler_registry((np.ndarray, patient_handler()))
+    handler = ocp.PyTreeCheckpointHandler(
+        multiprocessing_options=options, type_handler_registry=handlers
+    )
+    return ocp.Checkpointer(handler, multiprocessing_options=options)
+
+
+@cache
+def patient_handler() -> Any:
+    """Return Orbax's handler of NumPy arrays, which also waits for all writes if one fails.
+
+    Orbax stops at the first failure and closes its event loop. The remaining writes then report to
+    a closed loop, with one traceback each on standard error, and still write to a directory that
+    is being removed.
+    """
+    import orbax.checkpoint as ocp
+
+    class PatientHandler(ocp.type_handlers.NumpyHandler):  # type: ignore[misc]
+        async def _background_serialize(self, *args: Any, **kwargs: Any) -> None:
+            try:
+                await super()._background_serialize(*args, **kwargs)
+            finally:
+                others = asyncio.all_tasks() - {asyncio.current_task()}
+                await asyncio.gather(*others, return_exceptions=True)
+
+    return PatientHandler()
+
+
+def only_process() -> Any:
+    """Return the options with which Orbax waits for no other process."""
     import orbax.checkpoint as ocp
 
     own = jax.process_index()
-    options = ocp.options.MultiprocessingOptions(
+    return ocp.options.MultiprocessingOptions(
         primary_host=own, active_processes={own}, barrier_sync_key_prefix=f"ratiosym{own}"
     )
-    handler = ocp.StandardCheckpointHandler(multiprocessing_options=options)
-    return ocp.Checkpointer(handler, multiprocessing_options=options)
 
 
 def updates(directory: Path) -> list[int]:
@@ -196,8 +237,8 @@ def _read_state(path: Path) -> dict[str, np.ndarray]:
 
     quiet_library()
     try:
-        with checkpointer() as reader:
-            found = reader.restore((path / STATE).absolute(), args=ocp.args.StandardRestore())
+        with reader() as library:
+            found = library.restore((path / STATE).absolute(), args=ocp.args.StandardRestore())
         return {name: np.asarray(x) for name, x in found.items()}
     except Exception as error:
         raise CheckpointError(damaged(path, f"{type(error).__name__} while reading it")) from error
