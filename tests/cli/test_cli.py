@@ -172,6 +172,13 @@ WRONG = {
         (*SMOKE, "--network", "gur"),
         ("Unknown network 'gur'. Closest: 'gru'.",),
     ),
+    "distribution of discrete actions": (
+        ("train", "connector-5x5x3a", "--preset", "smoke", "--action-distribution", "clipped"),
+        (
+            "--action-distribution is 'clipped', but the actions of 'connector-5x5x3a' are",
+            "discrete.",
+        ),
+    ),
     "untuned settings": (
         ("train", "paxmen-4a", "--tuned"),
         ("There are no tuned settings for mars on 'paxmen-4a'.", "Omit --tuned"),
@@ -258,6 +265,10 @@ WRONG = {
     "pictures of nothing": (
         ("figures", "runs", "nowhere"),
         ("No run in: nowhere.", "Name directories created by 'ratiosym train'."),
+    ),
+    "response of nothing": (
+        ("figures", "response", "nowhere"),
+        ("'nowhere' is not a directory. Name a study or searches.",),
     ),
     "pictures of no directory": (
         ("figures", "runs"),

@@ -112,9 +112,12 @@ def to_flag(name: str) -> str:
 
 def options_of(cls: type, skip: Iterable[str] = ()) -> list[Option]:
     """Convert the fields of a dataclass to options."""
-    hints, docs = get_type_hints(cls, include_extras=True), field_docs(cls)
+    hints = get_type_hints(cls, include_extras=True)
+    docs = {name: text for base in reversed(cls.__mro__) for name, text in field_docs(base).items()}
+    own = inspect.get_annotations(cls)
     found = []
-    for field in dataclasses.fields(cls):
+    # Inherited fields last, so that what is special about a command comes first in its help.
+    for field in sorted(dataclasses.fields(cls), key=lambda field: field.name not in own):
         if field.name in skip:
             continue
         kind, arg = _split_annotation(hints[field.name])
@@ -130,7 +133,7 @@ def field_docs(cls: type) -> Mapping[str, str]:
     """Return the docstrings below the fields of a class, each as one line."""
     try:
         [body] = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
-    except (OSError, SyntaxError):  # installed without source
+    except (OSError, TypeError, SyntaxError):  # built in, or installed without source
         return {}
     assert isinstance(body, ast.ClassDef)
     found = {}

@@ -1,7 +1,6 @@
 """Terminal output of ``ratiosym reproduce``, and of ``ratiosym study status`` for its results."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 
@@ -18,35 +17,13 @@ from ratiosym.experiments.tuning import SearchStatus
 from ratiosym.learning.devices import num_cores
 
 
-@contextmanager
-def show_experiment_progress(directory: Path) -> Iterator[Callable[[ExperimentStatus], None]]:
-    """Show a bar per stage and all running searches and runs, or one line per finished one.
-
-    The former is shown on a terminal. After an interruption, print the command that resumes.
-    """
-    live = (
-        Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
-    )
-    view = _ExperimentView(live)
-    try:
-        if live is None:
-            yield view.show
-        else:
-            with live:
-                yield view.show
-    except KeyboardInterrupt:
-        line = f"Interrupted; all workers have ended. Resume with: {resume_command(directory)}"
-        console.print(line, soft_wrap=True)
-        raise
-
-
 def resume_command(directory: Path) -> str:
     """Return the command that resumes an experiment."""
     return f"ratiosym reproduce --out {quote(str(directory))}"
 
 
-class _ExperimentView:
-    """Display of a running experiment."""
+class ExperimentView:
+    """Display of a running experiment: a bar per stage and all that is running, or lines."""
 
     def __init__(self, live: Live | None) -> None:
         self.live = live

@@ -4,18 +4,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from ratiosym.cli.arguments import Arg, Command
+from ratiosym.cli.arguments import Arg
+from ratiosym.cli.workers import WORKERS, WorkersCommand
 from ratiosym.errors import InputError
 
 if TYPE_CHECKING:
     from ratiosym.experiments.plans import Plan
     from ratiosym.experiments.reproduce import ExperimentStatus
 
-WORKERS = "workers"
-
 
 @dataclass(frozen=True)
-class Reproduce(Command):
+class Reproduce(WorkersCommand):
     """Run a whole experiment: hyperparameter searches, final runs, report.
 
     examples:
@@ -52,16 +51,6 @@ class Reproduce(Command):
     track: Annotated[tuple[str, ...], Arg("TRACKER")] = ()
     """Trackers of every final run, instead of the plan's: tensorboard, wandb, or your own as
     package.module:function."""
-    executor: Annotated[Literal["local", "ray"], Arg(group=WORKERS)] = "local"
-    """local: processes on this machine. ray: a Ray cluster, the one at RAY_ADDRESS or one started
-    here (pip install 'ratiosym[cluster]')."""
-    num_workers: Annotated[int | None, Arg("N", WORKERS, flag="--workers")] = None
-    """local: the number of processes, each on its own cores (default: one per core; a single one
-    with an accelerator)."""
-    num_cpus: Annotated[float, Arg(group=WORKERS, flag="--cpus")] = 1
-    """ray: cores per worker."""
-    num_gpus: Annotated[float, Arg(group=WORKERS, flag="--gpus")] = 0
-    """ray: GPUs per worker; a fraction such as 0.25 lets several share one."""
     storage: Annotated[str | None, Arg("URL", WORKERS)] = None
     """postgresql://USER@HOST:PORT/DATABASE for the searches (default: a journal file in each)."""
     name: Annotated[str, Arg("NAME", WORKERS)] = ""
@@ -87,18 +76,19 @@ class Reproduce(Command):
 
     def compute(self, plan: "Plan", out: Path) -> "ExperimentStatus":
         """Run searches and final runs."""
-        from ratiosym.cli.experiment_display import show_experiment_progress
-        from ratiosym.experiments.jobs import choose_executor
+        from ratiosym.cli.experiment_display import ExperimentView, resume_command
+        from ratiosym.cli.study_display import show_progress
         from ratiosym.experiments.reproduce import reproduce
         from ratiosym.experiments.shards import Shard
 
-        executor = choose_executor(self.executor, self.num_workers, self.num_cpus, self.num_gpus)
         assert self.only != "report"
-        with show_experiment_progress(out) as on_progress:
+        with show_progress(
+            lambda live: ExperimentView(live).show, resume_command(out)
+        ) as on_progress:
             return reproduce(
                 plan,
                 out,
-                executor,
+                self.make_executor(),
                 self.only,
                 None if self.shard is None else Shard.parse(self.shard),
                 self.storage,

@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from ratiosym.cli.arguments import Arg, Command
+from ratiosym.cli.workers import WorkersCommand
 from ratiosym.errors import InputError
 
 if TYPE_CHECKING:
-    from ratiosym.experiments.jobs import MakeExecutor
     from ratiosym.experiments.plans import Plan
 
 
 @dataclass(frozen=True)
-class RunStudy(Command):
+class RunStudy(WorkersCommand):
     """Run a plan (algorithms x tasks x seeds), or whatever is missing of it.
 
     examples:
@@ -41,16 +41,6 @@ class RunStudy(Command):
     'ratiosym tune --all' or of 'ratiosym reproduce'. They are copied into plan.json."""
     shard: Annotated[str | None, Arg("I/N")] = None
     """Run only part I of N of the runs (from 1/N to N/N), for job arrays."""
-    executor: Literal["local", "ray"] = "local"
-    """local: processes on this machine. ray: a Ray cluster, the one at RAY_ADDRESS or one started
-    here (pip install 'ratiosym[cluster]')."""
-    num_workers: Annotated[int | None, Arg("N", flag="--workers")] = None
-    """local: the number of parallel runs, each on its own cores (default: one per core; a single
-    one with an accelerator)."""
-    num_cpus: Annotated[float, Arg(flag="--cpus")] = 1
-    """ray: cores per run."""
-    num_gpus: Annotated[float, Arg(flag="--gpus")] = 0
-    """ray: GPUs per run; a fraction such as 0.25 lets several runs share one."""
     retry_failed: bool = False
     """Retry failed runs from their checkpoints."""
     track: Annotated[tuple[str, ...], Arg("TRACKER")] = ()
@@ -60,7 +50,7 @@ class RunStudy(Command):
     def run(self) -> None:
         """Run the study and show its progress."""
         from ratiosym.cli.display import console
-        from ratiosym.cli.study_display import resume_command, show_end, show_study_progress
+        from ratiosym.cli.study_display import StudyView, resume_command, show_end, show_progress
         from ratiosym.experiments.shards import Shard
         from ratiosym.experiments.study import run_study
         from ratiosym.learning.devices import start_jax
@@ -71,7 +61,7 @@ class RunStudy(Command):
         if len(plan.seeds) == 1:
             console.print("One seed only: results will have no confidence intervals.")
         shard = None if self.shard is None else Shard.parse(self.shard)
-        with show_study_progress(out) as on_progress:
+        with show_progress(lambda live: StudyView(live).show, resume_command(out)) as on_progress:
             status = run_study(plan, out, make_executor, self.retry_failed, on_progress, shard)
         show_end(status, out, resume_command(out))
         if status.of("failed"):
@@ -98,12 +88,6 @@ class RunStudy(Command):
         if self.track:
             plan = replace(plan, track=self.track)
         return plan, self.out or Path("studies") / plan.name
-
-    def make_executor(self) -> "MakeExecutor":
-        """Return the factory of the executor."""
-        from ratiosym.experiments.jobs import choose_executor
-
-        return choose_executor(self.executor, self.num_workers, self.num_cpus, self.num_gpus)
 
 
 @dataclass(frozen=True)

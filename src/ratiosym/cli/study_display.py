@@ -1,9 +1,10 @@
 """Terminal output of ``ratiosym study`` and ``ratiosym report``."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from shlex import quote
+from typing import TypeVar
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group
@@ -19,31 +20,31 @@ from ratiosym.experiments.study import STATES, RunStatus, StudyStatus
 from ratiosym.report.analysis import Analysis
 from ratiosym.report.tables import Cell, scores_table
 
+Status = TypeVar("Status")
+
 
 @contextmanager
-def show_study_progress(directory: Path) -> Iterator[Callable[[StudyStatus], None]]:
-    """Show a bar and all running runs on a terminal, or one line per finished run elsewhere.
+def show_progress(
+    make_show: Callable[[Live | None], Callable[[Status], None]], again: str
+) -> Iterator[Callable[[Status], None]]:
+    """Yield what shows a status: in place on a terminal, as lines elsewhere.
 
-    After an interruption, print the command that resumes.
+    After an interruption, print ``again``, the command that resumes.
     """
     live = (
         Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
     )
-    view = StudyView(live)
     try:
-        if live is None:
-            yield view.show
-        else:
-            with live:
-                yield view.show
+        with live or nullcontext():
+            yield make_show(live)
     except KeyboardInterrupt:
-        line = f"Interrupted; all workers have ended. Resume with: {resume_command(directory)}"
+        line = f"Interrupted; all workers have ended. Resume with: {again}"
         console.print(line, soft_wrap=True)
         raise
 
 
 class StudyView:
-    """Display of a running study."""
+    """Display of a running study: a bar and all running runs, or one line per finished run."""
 
     def __init__(self, live: Live | None) -> None:
         self.live = live

@@ -5,20 +5,20 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ratiosym.cli.arguments import MAX_SEED, Arg, Command, Option, options_of, read_int, to_flag
+from ratiosym.cli.arguments import MAX_SEED, Arg, Option, options_of, read_int, to_flag
+from ratiosym.cli.workers import WORKERS, WorkersCommand
 from ratiosym.errors import InputError
 
 if TYPE_CHECKING:  # Optuna is slow to import
-    from ratiosym.experiments.jobs import MakeExecutor
     from ratiosym.experiments.plans import Tuning
     from ratiosym.experiments.tuning import Search
 
-SEARCH, TRIAL, WORKERS = "search", "runs of a trial", "workers"
+SEARCH, TRIAL = "search", "runs of a trial"
 GROUPS = (SEARCH, TRIAL, WORKERS)
 
 
 @dataclass(frozen=True)
-class Tune(Command):
+class Tune(WorkersCommand):
     """Search for hyperparameters on a task: the paper's search space, or the trust region alone.
 
     examples:
@@ -65,16 +65,6 @@ class Tune(Command):
     """The seed of the sampler. With one worker, a seed always gives the same trials."""
     preset: Annotated[str, Arg("NAME", TRIAL)] = "cpu"
     """Sizes and budget (paper, cpu or smoke). A trial's runs have half the budget."""
-    executor: Annotated[Literal["local", "ray"], Arg(group=WORKERS)] = "local"
-    """local: processes on this machine. ray: a Ray cluster, the one at RAY_ADDRESS or one started
-    here (pip install 'ratiosym[cluster]')."""
-    num_workers: Annotated[int | None, Arg("N", WORKERS, flag="--workers")] = None
-    """local: the number of processes, each pinned to a core (default: one per core; a single one
-    with an accelerator)."""
-    num_cpus: Annotated[float, Arg(group=WORKERS, flag="--cpus")] = 1
-    """ray: cores per worker."""
-    num_gpus: Annotated[float, Arg(group=WORKERS, flag="--gpus")] = 0
-    """ray: GPUs per worker."""
     storage: Annotated[str | None, Arg("URL", WORKERS)] = None
     """postgresql://USER@HOST:PORT/DATABASE for workers on several machines (default: a journal file
     in DIR)."""
@@ -131,7 +121,7 @@ class Tune(Command):
         for search in searches:
             search.validate()
         start_jax()
-        executor = self.make_executor()
+        executor = None if self.is_single() else self.make_executor()
         for search in searches:
             with show_search_progress(search) as on_progress:
                 outcome = tune(search, executor, on_progress)
@@ -240,10 +230,9 @@ class Tune(Command):
         found = list(searches.values())
         return found if self.shard is None else Shard.parse(self.shard).part(found)
 
-    def make_executor(self) -> "MakeExecutor | None":
-        """Return the factory of the executor; a single local worker runs in this process."""
-        from ratiosym.experiments.jobs import choose_executor, default_workers
+    def is_single(self) -> bool:
+        """Whether there is a single local worker, which can run in this process."""
+        from ratiosym.experiments.jobs import default_workers
 
-        executor = choose_executor(self.executor, self.num_workers, self.num_cpus, self.num_gpus)
         number = default_workers() if self.num_workers is None else self.num_workers
-        return None if self.executor == "local" and number == 1 else executor
+        return self.executor == "local" and number == 1

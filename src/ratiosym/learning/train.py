@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ratiosym.envs.protocol import Env
+from ratiosym.errors import InputError
 from ratiosym.learning.config import NETWORKS, Hyperparameters, RunConfig
 from ratiosym.learning.evaluate import Episodes
 from ratiosym.learning.learner import (
@@ -25,7 +26,7 @@ from ratiosym.learning.learner import (
 from ratiosym.learning.mesh import make_mesh, to_host
 from ratiosym.learning.model import Params, check_model, make_model
 from ratiosym.objectives import QUANTILES, RatioDiagnostics, get_objective
-from ratiosym.types import Keys
+from ratiosym.types import Discrete, Keys
 
 ABSOLUTE_EPISODES = 320  # per absolute metric (Gorsane et al. 2022)
 
@@ -76,6 +77,12 @@ def make_learner(
     env: Env, config: RunConfig, num_seeds: int, devices: Sequence[jax.Device] | None = None
 ) -> Learner:
     """Build the learner of a run for a number of seeds."""
+    distribution = config.shape.action_distribution
+    if isinstance(env.spec.action, Discrete) and distribution != "squashed":
+        raise InputError(
+            f"`action_distribution` is {distribution!r}, but the actions of '{config.task}' are "
+            f"discrete. It is for continuous actions only: omit it."
+        )
     model = make_model(config.shape)
     if config.shape.network not in NETWORKS:  # the built-in ones need no check
         check_model(model, env.spec, config.shape)

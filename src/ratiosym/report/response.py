@@ -88,6 +88,8 @@ def read_response(
 
 def directory_values(directory: Path) -> list[Found]:
     """Read the values of one directory; raise ``InputError`` if it varies no trust region."""
+    if not directory.is_dir():
+        raise InputError(f"'{directory}' is not a directory. Name a study or searches.")
     if (directory / "plan.json").exists():
         found = tree_values(directory / "tuning")
         # A study whose searches have ended may have no finished run yet.

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Copy the records of an experiment here, without checkpoints and what only a running process needs.
+set -euo pipefail
+here="$(dirname "$0")/experiment"
+mkdir -p "$here"
+tar -C "${1:?usage: collect.sh DIRECTORY}" --exclude=checkpoint --exclude=work --exclude='*.lock' --exclude=lock \
+    --exclude=tables -cf - . | tar -C "$here" -xf -
