@@ -1,9 +1,14 @@
 """The whole learner with reference sizes: GRU 128, MLP 128, rollout 128, 4 epochs, 4 minibatches.
 
-Prints environment steps per second, the achieved GFLOP/s compared to the machine's own matrix
-multiplication, and the same program on one device and on several.
+Prints environment steps per second on one core and with one device per core, and the share of the
+matrix-multiplication peak that this is: of one core's peak and of all cores' peak, each measured in
+the same process as the learner. Both processes take turns.
 """
 
+import json
+import os
+import subprocess
+import sys
 from functools import partial
 
 import jax
@@ -15,20 +20,26 @@ from benchmarks.timing import best_seconds, peak_gflops
 from ratiosym.envs.registry import make
 from ratiosym.learning.batch import make_batch
 from ratiosym.learning.config import RunConfig, RunShape
+from ratiosym.learning.devices import num_cores, start_jax
 from ratiosym.learning.learner import init_state, train_step
 from ratiosym.learning.mesh import spread
 from ratiosym.learning.rollout import rollout
 from ratiosym.learning.train import make_learner
 from ratiosym.types import EnvSpec
 
-# Environment steps per second of recurrent MAPPO on two cores of an AMD EPYC machine whose matrix
-# multiplication reaches 170 GFLOP/s, at 64 environments (docs/performance.md). The fraction of that
-# peak is comparable between machines.
+# Environment steps per second of recurrent MAPPO with 64 environments on two cores of an AMD EPYC
+# whose matrix multiplication reaches 175 GFLOP/s (docs/performance.md). The share of the peak is
+# comparable between machines.
 PEERS = {
-    "mpe-spread-3ag": ("JaxMARL mappo_rnn", 3390.0),
-    "rware-tiny-2ag": ("Mava rec_mappo", 2050.0),
+    "rware-tiny-2ag": ("Mava", 1875.0),
+    "connector-5x5x3a": ("Mava", 1427.0),
+    "smax-2s3z": ("JaxMARL", 1450.0),
+    "mpe-spread-3ag": ("JaxMARL", 2503.0),
 }
-PEER_PEAK = 170.0
+PEER_PEAK = 175.0
+GOALS = {"one core": 0.55, "all cores": 0.5, "ratio": 1.8}
+NUM_ENVS = 64
+NUM_TURNS = 2
 
 
 def flops_per_step(spec: EnvSpec, shape: RunShape) -> float:
@@ -92,38 +103,55 @@ def phases(task: str, shape: RunShape) -> dict[str, float]:
     }
 
 
+def measure(num_used_cores: int) -> dict[str, float]:
+    """Measure peak and learner in a process of its own on this many cores."""
+    command = [sys.executable, "-m", "benchmarks.learner", str(num_used_cores)]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def measure_here(num_used_cores: int) -> dict[str, float]:
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:num_used_cores])
+    start_jax()
+    shape = RunShape(num_envs=NUM_ENVS)
+    result = {"peak": peak_gflops()}
+    result |= {task: steps_per_second(task, shape, jax.devices()) for task in PEERS}
+    return result | {"peak": max(result["peak"], peak_gflops())}
+
+
 def main() -> None:
-    peak = peak_gflops()
-    print(f"matrix multiplication: {peak:.0f} GFLOP/s on {len(jax.devices())} devices")
+    turns = [(measure(1), measure(num_cores())) for _ in range(NUM_TURNS)]
+    one, many = ({k: max(t[i][k] for t in turns) for k in turns[0][i]} for i in (0, 1))
     print(
-        f"{'task':16} {'envs':>5} {'devices':>7} {'steps/s':>9} {'GFLOP/s':>8} {'of peak':>8}  "
-        f"against a peer's share"
+        f"matrix multiplication: {one['peak']:.0f} GFLOP/s on one core, {many['peak']:.0f} on "
+        f"{num_cores()}; {NUM_ENVS} environments, steps/s (share of the peak; goal)"
     )
-    for task in PEERS:
-        for num_envs in (64, 256):
-            for num_devices in (1, len(jax.devices())):
-                shape = RunShape(num_envs=num_envs)
-                speed = steps_per_second(task, shape, jax.devices()[:num_devices])
-                work = flops_per_step(make(task).spec, shape)
-                share = speed * work / 1e9 / peak
-                name, peer = PEERS[task]
-                peer_share = peer * work / 1e9 / PEER_PEAK
-                print(
-                    f"{task:16} {num_envs:5} {num_devices:7} {speed:9,.0f} "
-                    f"{speed * work / 1e9:8.0f} {share:8.0%}  "
-                    f"{share / peer_share:.2f} x {name} ({peer:,.0f} steps/s at 64), "
-                    f"{speed / peer:.2f} x in steps/s",
-                    flush=True,
-                )
-    before = 0.0
-    seconds = phases("mpe-spread-3ag", RunShape(num_envs=64))
+    print(f"{'task':18} {'one core':>20} {'all cores':>20} {'ratio':>12}   share of a peer")
+    shape = RunShape(num_envs=NUM_ENVS)
+    for task, (name, peer) in PEERS.items():
+        work = flops_per_step(make(task).spec, shape) / 1e9
+        shares = [speeds[task] * work / speeds["peak"] for speeds in (one, many)]
+        cells = [
+            f"{speeds[task]:7,.0f} ({share:4.0%}; {goal:.0%})"
+            for speeds, share, goal in zip((one, many), shares, list(GOALS.values()), strict=False)
+        ]
+        peer_share = peer * work / PEER_PEAK
+        ratio = f"{many[task] / one[task]:.2f} ({GOALS['ratio']})"
+        print(
+            f"{task:18} {cells[0]:>20} {cells[1]:>20} {ratio:>12}   "
+            f"{shares[1] / peer_share:.1f} x {name}'s",
+            flush=True,
+        )
+    show_phases("mpe-spread-3ag", shape)
+
+
+def show_phases(task: str, shape: RunShape) -> None:
+    before, seconds = 0.0, phases(task, shape)
     whole = seconds["gradient steps"]
-    print("an update of mpe-spread-3ag, 64 environments:")
+    print(f"an update of {task}, {shape.num_envs} environments:")
     for name, until in seconds.items():
         print(f"  {name:22} {1e3 * (until - before):7.0f} ms {(until - before) / whole:5.0%}")
         before = until
-    peak_after = peak_gflops()
-    print(
-        f"matrix multiplication again: {peak_after:.0f} GFLOP/s ({peak_after / peak:.2f} x: 1 on a "
-        f"quiet machine)"
-    )
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure_here(int(sys.argv[1]))))
