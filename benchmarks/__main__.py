@@ -1,13 +1,24 @@
 """Run some or all benchmarks.
 
-python -m benchmarks [learner] [gradient] [environments] [paxmen] [aerojax] [memory]
+python -m benchmarks [learner] [gradient] [environments] [paxmen] [aerojax] [memory] [seeds]
+                     [result] [scaling]
 python -m benchmarks torch    # needs PyTorch and TorchRL instead of JAX (.venv-torch)
 """
 
 import importlib
 import sys
 
-PARTS = ("gradient", "learner", "environments", "paxmen", "aerojax", "memory")
+PARTS = (
+    "gradient",
+    "learner",
+    "environments",
+    "paxmen",
+    "aerojax",
+    "memory",
+    "seeds",
+    "result",
+    "scaling",
+)
 
 
 def main(names: list[str]) -> None:
