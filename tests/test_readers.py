@@ -2,13 +2,16 @@
 gives back exactly what the file says. No traceback, nothing accepted in silence.
 """
 
+import contextlib
 import copy
 import json
 import math
+import tempfile
 import tomllib
 from pathlib import Path
 
 import numpy as np
+import optuna
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,10 +20,12 @@ from ratiosym.errors import InputError
 from ratiosym.experiments.built_in import BUILT_IN
 from ratiosym.experiments.plans import Plan, read_plan
 from ratiosym.experiments.presets import configure, read_settings
+from ratiosym.experiments.settings import Pair, read_tuned
 from ratiosym.experiments.study import read_notes, read_study
 from ratiosym.experiments.tuning import Search
 from ratiosym.experiments.tuning.run import check_same_search, identity
 from ratiosym.experiments.tuning.seeds import read_value_of_seed
+from ratiosym.experiments.tuning.storage import JournalFile
 from ratiosym.runs import checkpoint
 from ratiosym.runs.directory import Run, find_runs, read_run_record
 from ratiosym.runs.files import read_json
@@ -193,6 +198,77 @@ def test_records_of_a_seed_of_a_trial(tmp_path, data):
     assert agrees(data["config"]["config"], CONFIG.to_dict())
     assert math.isfinite(value)
     assert value == data["summary"]["value"]
+
+
+PAIR = Pair(TASK, "mars", "mars")
+ENTRY = {
+    "objective": "mars",
+    "options": {"b_lower": 0.5, "b_upper": 2.0},
+    "value": 1.5,
+    "seeds": {"1000": 1.5},
+    "steps": 256,
+    "trial": 3,
+    "trials": {"complete": 4, "pruned": 0, "diverged": 0},
+    "search": "tuning/x",
+}
+
+
+def read_options(directory):
+    """The options of the pair, if they make a configuration."""
+    options = read_tuned(directory, [PAIR])[TASK]["mars"]
+    configure(TASK, "smoke", **options)
+    return options
+
+
+@fuzzed
+@given(edits({"settings": {TASK: {"mars": ENTRY}}}))
+def test_settings_json(tmp_path, data):
+    write(tmp_path / "settings.json", data)
+    try:
+        options = read_options(tmp_path)
+    except InputError:
+        return
+    assert agrees(data["settings"][TASK]["mars"]["options"], options)
+
+
+@fuzzed
+@given(edits({**ENTRY, "params": ENTRY["options"], "config": CONFIG.to_dict()}))
+def test_best_json(tmp_path, data):
+    write(tmp_path / PAIR.place / "best.json", data)
+    try:
+        options = read_options(tmp_path)
+    except InputError:
+        return
+    assert agrees(data["params"], options)
+
+
+@pytest.fixture(scope="module")
+def journal():
+    """The journal of a search with a finished trial."""
+    with tempfile.TemporaryDirectory() as directory:
+        storage = JournalFile(Path(directory)).storage
+        study = optuna.create_study(storage=storage, study_name="search")
+        study.tell(study.ask(), 1.5)
+        return (Path(directory) / "journal.log").read_bytes().splitlines(keepends=True)
+
+
+@fuzzed
+@given(st.data())
+def test_a_journal_with_a_changed_line(tmp_path, journal, data):
+    number = data.draw(st.integers(0, len(journal) - 1))
+    record = json.loads(journal[number])
+    changed = data.draw(edits(record).map(json.dumps) | st.text(max_size=40))
+    lines = [*journal[:number], f"{changed}\n".encode(errors="replace"), *journal[number + 1 :]]
+    (tmp_path / "journal.log").write_bytes(b"".join(lines))
+    with contextlib.suppress(InputError):
+        JournalFile(tmp_path)
+
+
+@pytest.mark.parametrize("line", [b"nonsense\n", b'{"op_code": 99}\n', b"\xff\n"])
+def test_a_journal_with_a_damaged_last_line(tmp_path, journal, line):
+    (tmp_path / "journal.log").write_bytes(b"".join([*journal, line]))
+    with pytest.raises(InputError, match=r"is damaged\. Delete it and run the same command again"):
+        JournalFile(tmp_path)
 
 
 @fuzzed

@@ -26,12 +26,14 @@ ratiosym.experiments.settings BEST.json ...`` adds the results of searches to it
 import json
 import sys
 from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ratiosym.envs.registry import task_directory
 from ratiosym.errors import InputError
+from ratiosym.plain import read_record, read_value
 from ratiosym.runs import files, provenance
 
 SHIPPED = Path(__file__).with_name("settings.json")
@@ -54,10 +56,24 @@ class Pair(NamedTuple):
         return Path(task_directory(self.task)) / self.label
 
 
+@dataclass(frozen=True)
+class Entry:
+    """The result of a search, as described above."""
+
+    objective: str
+    options: dict[str, bool | int | float | str]
+    value: float
+    seeds: dict[str, float]
+    steps: int
+    trial: int
+    trials: dict[str, int]
+    search: str
+
+
 # ----------------------------------------------------------------------------- settings of a study
 
 
-def find_entries(tree: Path, pairs: Iterable[Pair], seen_from: Path) -> dict[Pair, Any]:
+def find_entries(tree: Path, pairs: Iterable[Pair], seen_from: Path) -> dict[Pair, Entry]:
     """Read the results of the finished searches of a tree (TREE/TASK/LABEL/), as entries of
     ``settings.json``. Pairs without one are left out.
     """
@@ -70,50 +86,47 @@ def find_entries(tree: Path, pairs: Iterable[Pair], seen_from: Path) -> dict[Pai
     return found
 
 
-def make_entry(best: dict[str, Any], pair: Pair, path: Path, search: str) -> dict[str, Any]:
+def make_entry(best: dict[str, Any], pair: Pair, path: Path, search: str) -> Entry:
     """Convert the result of a search (``best.json``) to an entry of ``settings.json``."""
-    try:
-        config = best["config"]
-        names = ("value", "seeds", "steps", "trial", "trials")
-        entry = {
-            "objective": config["objective"],
-            "options": best["params"],
-            **{name: best[name] for name in names},
-            "search": search,
-        }
-        its_task = config["task"]
-    except (KeyError, TypeError):
+    config = best.get("config")
+    if not isinstance(config, dict) or "params" not in best:
         raise InputError(
             f"'{path}' is not the result of a search, which 'ratiosym tune' writes as best.json."
-        ) from None
-    if (its_task, entry["objective"]) != (pair.task, pair.objective):
+        )
+    names = ("value", "seeds", "steps", "trial", "trials")
+    data = {name: best[name] for name in names if name in best}
+    data |= {"objective": config.get("objective"), "options": best["params"], "search": search}
+    entry = read_record(Entry, data, f"'{path}'")
+    its_task = config.get("task")
+    if (its_task, entry.objective) != (pair.task, pair.objective):
         raise InputError(
-            f"'{path}' is of {entry['objective']} on '{its_task}', but the plan's '{pair.label}' "
+            f"'{path}' is of {entry.objective} on '{its_task}', but the plan's '{pair.label}' "
             f"is {pair.objective} on '{pair.task}'."
         )
     return entry
 
 
-def freeze(directory: Path, entries: dict[Pair, Any]) -> None:
+def freeze(directory: Path, entries: dict[Pair, Entry]) -> None:
     """Write ``settings.json`` of a study, unless it exists."""
     path = directory / FROZEN
     if path.exists():
         return
     table: dict[str, dict[str, Any]] = {}
     for pair, entry in entries.items():
-        table.setdefault(pair.task, {})[pair.label] = entry
+        table.setdefault(pair.task, {})[pair.label] = asdict(entry)
     files.write_json(path, {"settings": table, **provenance.provenance()})
 
 
-def read_frozen(directory: Path) -> dict[str, dict[str, Any]] | None:
+def read_frozen(directory: Path) -> dict[str, dict[str, Entry]] | None:
     """Read the entries of a study's ``settings.json``; None before all searches have ended."""
     path = directory / FROZEN
     if not path.exists():
         return None
     table = files.read_json(path).get("settings")
-    if not isinstance(table, dict):
-        raise InputError(f"'{path}' contains no settings. Restore the right one.")
-    return table
+    found: dict[str, dict[str, Entry]] = read_value(
+        dict[str, dict[str, Entry]], table, f"'{path}': 'settings'"
+    )
+    return found
 
 
 def read_tuned(directory: Path, pairs: Iterable[Pair]) -> Settings:
@@ -135,16 +148,16 @@ def read_tuned(directory: Path, pairs: Iterable[Pair]) -> Settings:
             if (entry := frozen.get(pair.task, {}).get(pair.label)) is not None
         }
     for pair, entry in entries.items():
-        if entry["objective"] != pair.objective:
+        if entry.objective != pair.objective:
             raise InputError(
-                f"'{directory}' has settings of {entry['objective']} for '{pair.label}' on "
+                f"'{directory}' has settings of {entry.objective} for '{pair.label}' on "
                 f"'{pair.task}', but the plan's '{pair.label}' is {pair.objective}."
             )
     check_complete(entries, pairs, directory)
     return to_settings(entries)
 
 
-def check_complete(entries: dict[Pair, Any], pairs: list[Pair], directory: Path) -> None:
+def check_complete(entries: dict[Pair, Entry], pairs: list[Pair], directory: Path) -> None:
     """Raise unless every pair has an entry."""
     missing = [pair for pair in pairs if pair not in entries]
     if missing:
@@ -156,11 +169,11 @@ def check_complete(entries: dict[Pair, Any], pairs: list[Pair], directory: Path)
         )
 
 
-def to_settings(entries: dict[Pair, Any]) -> Settings:
+def to_settings(entries: dict[Pair, Entry]) -> Settings:
     """Return the options of entries, as in ``Plan.settings``."""
     found: Settings = {}
     for pair, entry in entries.items():
-        found.setdefault(pair.task, {})[pair.label] = dict(entry["options"])
+        found.setdefault(pair.task, {})[pair.label] = dict(entry.options)
     return found
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import threading
@@ -57,10 +58,12 @@ class JournalFile:
         lock = FileLock(out / "journal.lock")
         with lock:
             truncate_unfinished_line(path)
+            check_journal(path)
         self.out = out
-        self.storage = optuna.storages.JournalStorage(
-            optuna.storages.journal.JournalFileBackend(str(path), lock_obj=lock)
-        )
+        with damaged_journal(path):
+            self.storage = optuna.storages.JournalStorage(
+                optuna.storages.journal.JournalFileBackend(str(path), lock_obj=lock)
+            )
 
     def exclusive(self) -> AbstractContextManager[Any]:
         """Lock for one worker at a time."""
@@ -88,6 +91,28 @@ def truncate_unfinished_line(path: Path) -> None:
         content = path.read_bytes()
         if not content.endswith(b"\n"):
             os.truncate(path, content.rfind(b"\n") + 1)
+
+
+def check_journal(path: Path) -> None:
+    """Raise ``InputError`` if a line is not JSON; Optuna would ignore it if it is the last."""
+    if path.exists():
+        with damaged_journal(path):
+            for line in path.read_text().splitlines():
+                json.loads(line)
+
+
+@contextmanager
+def damaged_journal(path: Path) -> Iterator[None]:
+    """Turn whatever a damaged journal leads to into a message."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception:  # Optuna does not check what it reads
+        raise InputError(
+            f"'{path}' is damaged. Delete it and run the same command again: finished seeds are "
+            f"not trained again."
+        ) from None
 
 
 class PostgresDatabase:
