@@ -143,9 +143,10 @@ def render(
     seed: int = 0,
     env: Env | None = None,
 ) -> Path:
-    """Render one episode of a trained team (a run directory) or a scripted one (task and ``team``).
+    """Render one episode of a trained team or a scripted one.
 
-    A run that was trained on an ``Env`` object needs an equal object as ``env``.
+    A trained team is a run's directory or ``zoo:TASK``, a scripted one a task and a ``team``. A
+    run that was trained on an ``Env`` object needs an equal object as ``env``.
     """
     from ratiosym.learning.config import check_seed
     from ratiosym.report.film import check_film, draw_film

@@ -1,7 +1,6 @@
 """``ratiosym evaluate``: evaluate a trained policy on fresh episodes."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 from ratiosym.cli.arguments import MAX_SEED, Arg, Command
@@ -13,12 +12,13 @@ class Evaluate(Command):
 
     examples:
       ratiosym evaluate runs/first --episodes 320
+      ratiosym evaluate zoo:connector-5x5x3a                    ships with ratiosym
       ratiosym evaluate runs/paxmen --task paxmen-4a-heldout    unseen layouts
       ratiosym evaluate runs/aerojax --task aerojax-2v2-l4      strong opponents
     """
 
-    directory: Annotated[Path, Arg("DIR", is_positional=True)]
-    """The directory of a run."""
+    run_or_zoo: Annotated[str, Arg("DIR", is_positional=True)]
+    """The directory of a run, or zoo:TASK for a team that ships with ratiosym."""
     num_episodes: Annotated[int, Arg("N", flag="--episodes")] = 320
     """The number of episodes; the paper's absolute metric uses 320."""
     which: Literal["best", "last"] = "best"
@@ -35,5 +35,5 @@ class Evaluate(Command):
         from ratiosym.runs.trained import evaluate
 
         start_jax()
-        episodes = evaluate(self.directory, self.num_episodes, self.which, self.seed, self.task)
-        show_episodes(str(self.directory), episodes)
+        episodes = evaluate(self.run_or_zoo, self.num_episodes, self.which, self.seed, self.task)
+        show_episodes(self.run_or_zoo, episodes)

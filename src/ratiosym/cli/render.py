@@ -13,12 +13,14 @@ class Render(Command):
 
     examples:
       ratiosym render runs/first --out first.gif                   a trained team
+      ratiosym render zoo:connector-5x5x3a                         ships with ratiosym
       ratiosym render paxmen-4a --team oracle --out oracle.gif     a scripted team
       ratiosym render runs/aerojax --out fight.acmi                for Tacview
     """
 
     what: Annotated[str, Arg("DIR|TASK", is_positional=True)]
-    """The directory of a run, or a task for a scripted team."""
+    """The directory of a run, zoo:TASK for a team that ships with ratiosym, or a task for a
+    scripted team."""
     team: Annotated[str | None, Arg("NAME")] = None
     """The scripted team; 'ratiosym baselines TASK' lists them (default: random)."""
     which: Literal["best", "last"] = "best"

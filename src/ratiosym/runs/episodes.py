@@ -1,4 +1,4 @@
-"""Episodes of trained teams (from a run's directory) and scripted ones (from a task's name)."""
+"""Episodes of trained teams (a run's directory or ``zoo:TASK``) and scripted ones (a task)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,9 @@ from ratiosym.envs.wrappers import without_agent_ids
 from ratiosym.errors import InputError
 from ratiosym.learning.config import check_seed
 from ratiosym.learning.evaluate import Episodes, Moment, record_episode, run_episodes
-from ratiosym.runs.directory import run_directories
-from ratiosym.runs.trained import env_to_play, load_policy, load_run
+from ratiosym.learning.policy import Policy
+from ratiosym.runs.trained import env_to_play, load_trained
+from ratiosym.runs.zoo import is_zoo
 
 BATCH = 256  # episodes in parallel
 
@@ -41,12 +42,13 @@ def find_cast(
     task: str | None = None,
     env: Env | None = None,
 ) -> Cast:
-    """Find a trained team (``what`` is a run's directory) or a scripted one (``what`` is a task).
+    """Find a trained team (``what`` is a run's directory or ``zoo:TASK``) or a scripted one
+    (``what`` is a task).
 
     A trained team can play another ``task`` with the same sizes. A run that was trained on an
     ``Env`` object needs an equal object as ``env``.
     """
-    if not Path(what).exists():
+    if not is_zoo(what) and not Path(what).exists():
         what = resolve_task(what).name  # an error names the closest task
         if task is not None:
             raise InputError(
@@ -59,10 +61,10 @@ def find_cast(
         raise InputError(
             f"`team` names a script, but '{what}' is a run with its own policy. Omit one of them."
         )
-    _, config, _ = load_run(Path(what))
-    env = env_to_play(run_directories(Path(what))[0], config, task, env)
-    policy = load_policy(what, which)
-    title = f"{task or config.task} {config.objective}"
+    trained = load_trained(what, which)
+    env = env_to_play(trained, task, env)
+    policy = Policy(trained.model, trained.actor, trained.spec)
+    title = f"{task or trained.config.task} {trained.config.objective}"
     return Cast(title, env, without_agent_ids(env), policy.team())
 
 

@@ -1,12 +1,13 @@
-"""Load trained policies from run directories, and evaluate them."""
+"""Load trained policies from run directories or the zoo, and evaluate them."""
 
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from ratiosym.envs.protocol import Env
 from ratiosym.envs.registry import make
@@ -14,11 +15,11 @@ from ratiosym.errors import InputError
 from ratiosym.learning.config import RunConfig, check_seed
 from ratiosym.learning.devices import enable_compilation_cache
 from ratiosym.learning.evaluate import Episodes
-from ratiosym.learning.model import Model, make_model
+from ratiosym.learning.model import Model, Params, make_model
 from ratiosym.learning.policy import Policy
 from ratiosym.learning.train import absolute_metric, make_learner
 from ratiosym.plain import read_record
-from ratiosym.runs import checkpoint
+from ratiosym.runs import checkpoint, zoo
 from ratiosym.runs.directory import CONFIG, read_run_record, run_directories
 from ratiosym.runs.environments import find_env
 from ratiosym.types import Continuous, Discrete, EnvSpec
@@ -37,20 +38,60 @@ class EnvSizes:
     usual_length: int | None = None
 
 
-def load_policy(directory: str | Path, which: str = "best") -> Policy:
-    """Load the policy of a run, with its ``best`` parameters so far or the ``last`` ones."""
+class Trained(NamedTuple):
+    """A trained actor with all that is needed to play with it."""
+
+    config: RunConfig
+    spec: EnvSpec
+    model: Model
+    actor: PyTree
+    update: int  # after which the parameters were stored
+    directory: Path | None  # of the run; None for a team of the zoo
+
+
+def load_policy(run: str | Path, which: str = "best") -> Policy:
+    """Load the policy of a run, with its ``best`` parameters so far or the ``last`` ones.
+
+    ``run`` is a directory, or ``zoo:TASK`` for a team that ships with the package.
+    """
+    trained = load_trained(run, which)
+    return Policy(trained.model, trained.actor, trained.spec)
+
+
+def load_trained(run: str | Path, which: str = "best") -> Trained:
+    """Load the actor of a run or of the zoo."""
     check_which(which)
-    found, config, spec = load_run(Path(directory))
+    if zoo.is_zoo(run):
+        return load_zoo(str(run), which)
+    found, config, spec = load_run(Path(run))
+    prefix = "best_params/actor/" if which == "best" else "params/actor/"
     model = make_model(config.shape)
-    return Policy(model, load_params(found, model, spec, which).actor, spec)
+    actor = load_actor(found.arrays, model, spec, prefix)
+    directory = run_directories(Path(run))[0]
+    return Trained(config, spec, model, actor, found.meta.update, directory)
 
 
-def env_to_play(directory: Path, config: RunConfig, task: str | None, env: Env | None) -> Env:
+def load_zoo(name: str, which: str) -> Trained:
+    """Load a team that ships with the package."""
+    if which != "best":
+        raise InputError(f"`which` is {which!r}, but '{name}' has only its best parameters.")
+    team = zoo.read_team(name)
+    config, spec = RunConfig.from_dict(team.about["config"], name), read_spec(team.about["spec"])
+    model = make_model(config.shape)
+    actor = load_actor(team.arrays, model, spec, "")
+    return Trained(config, spec, model, actor, int(team.about["update"]), None)
+
+
+def env_to_play(trained: Trained, task: str | None, env: Env | None) -> Env:
     """Return the environment that a policy was trained on, or that of another ``task``."""
-    own = read_run_record(directory / CONFIG).environment
+    if trained.directory is None:
+        own = make(trained.config.task)
+    else:
+        environment = read_run_record(trained.directory / CONFIG).environment
+        own = find_env(trained.config, env, environment, trained.directory)
     if task is None:
-        return find_env(config, env, own, directory)
-    check_task_fits(find_env(config, env, own, directory).spec, task)
+        return own
+    check_task_fits(own.spec, task)
     return make(task)
 
 
@@ -109,16 +150,14 @@ def read_spec(data: dict[str, Any]) -> EnvSpec:
     return EnvSpec(**vars(read), action=read_record(kinds[action["kind"]], size, "its spec"))
 
 
-def load_params(found: checkpoint.Checkpoint, model: Model, spec: EnvSpec, which: str) -> Any:
-    """Return the parameters in a checkpoint."""
+def load_actor(arrays: dict[str, np.ndarray], model: Model, spec: EnvSpec, prefix: str) -> PyTree:
+    """Return the actor's parameters among arrays by path."""
     like = jax.eval_shape(lambda key: model.init(key, spec), jax.random.key(0))
-    return checkpoint.unflatten(
-        found.arrays, like, "best_params/" if which == "best" else "params/"
-    )
+    return checkpoint.unflatten(arrays, like.actor, prefix)
 
 
 def evaluate(
-    directory: str | Path,
+    run: str | Path,
     num_episodes: int = 320,
     which: str = "best",
     seed: int = 0,
@@ -127,20 +166,20 @@ def evaluate(
 ) -> Episodes:
     """Play fresh episodes with a trained policy, sampling actions as in the paper.
 
-    ``task`` is a task other than the policy's own, with the same sizes. A run that was trained on
-    an ``Env`` object needs an equal object as ``env``.
+    ``run`` is a directory, or ``zoo:TASK``. ``task`` is a task other than the policy's own, with
+    the same sizes. A run that was trained on an ``Env`` object needs an equal object as ``env``.
     """
     if num_episodes < 1:
         raise InputError(f"`num_episodes` is {num_episodes}; it must be at least 1.")
-    check_which(which)
     check_seed(seed)
     enable_compilation_cache()
-    found, config, _ = load_run(Path(directory))
-    env = env_to_play(run_directories(Path(directory))[0], config, task, env)
+    trained = load_trained(run, which)
+    env = env_to_play(trained, task, env)
     shape = dataclasses.replace(
-        config.shape, num_eval_episodes=min(num_episodes, config.shape.num_eval_episodes)
+        trained.config.shape,
+        num_eval_episodes=min(num_episodes, trained.config.shape.num_eval_episodes),
     )
-    learner = make_learner(env, dataclasses.replace(config, shape=shape), 1)
-    params = load_params(found, learner.model, env.spec, which)
-    params = jax.tree.map(lambda x: np.asarray(x)[None], params)
-    return absolute_metric(learner, params, [seed], found.meta.update, num_episodes)[0]
+    learner = make_learner(env, dataclasses.replace(trained.config, shape=shape), 1)
+    actor = jax.tree.map(lambda x: np.asarray(x)[None], trained.actor)
+    params = Params(actor, ())  # nobody asks the critic
+    return absolute_metric(learner, params, [seed], trained.update, num_episodes)[0]
