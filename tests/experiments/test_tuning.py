@@ -363,6 +363,16 @@ def test_workers_share_a_search(whole, tmp_path):
     assert numbers(outcome) == numbers(whole)[:5]
 
 
+def test_two_commands_share_a_search(tmp_path, monkeypatch):
+    """A worker of one command does not keep those of another from starting: it would wait for a
+    lock of the same name.
+    """
+    search = cheap_search(tmp_path, 2)
+    own = WorkerJob(search, 0)
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    assert WorkerJob(search, 0).path != own.path == pickle.loads(pickle.dumps(own)).path
+
+
 @pytest.mark.slow
 def test_a_killed_worker_is_replaced(whole, tmp_path):
     """Every process kills itself in its third seed: each starts where the last one ended."""

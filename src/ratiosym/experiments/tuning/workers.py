@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -115,7 +116,7 @@ class WorkerJob:
     search: Search
     number: int
     train: TrainSeed = train_seed
-    host: str = field(default_factory=gethostname)  # on which the command was started
+    command: str = field(default_factory=lambda: f"{gethostname()}-{os.getpid()}")
 
     @property
     def name(self) -> str:
@@ -124,8 +125,10 @@ class WorkerJob:
 
     @property
     def path(self) -> Path:
-        """Prefix of its lock and log, with the host: several machines may share a directory."""
-        return self.search.out.absolute() / "work" / f"worker-{self.host}-{self.number}"
+        """Prefix of its lock and log. Several commands, also on several machines, may share a
+        directory; each has workers of its own.
+        """
+        return self.search.out.absolute() / "work" / f"worker-{self.command}-{self.number}"
 
     @property
     def is_first(self) -> bool:
