@@ -23,7 +23,7 @@ BARS = {  # minimum speedup over the library with 64 environments on two cores
     "rware-tiny-2ag": 2.2,
     "connector-5x5x3a": 3.0,
     "connector-10x10x10a": 6.0,
-    "sar-100tg-2ag": 1.6,
+    "sar-100tg-2ag": 2.5,
     "mpe-spread-3ag": 1.15,
     "smax-2s3z": 1.15,
     "jaxnav-11x11x4a": 8.0,

@@ -7,8 +7,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from ratiosym.envs.adapters.jumanji.library import check_library, draw, making, on_host
+from ratiosym.envs.adapters.jumanji.sight import (
+    Sight,
+    along_rays,
+    for_each,
+    in_view,
+    make_sight,
+    within,
+)
 from ratiosym.envs.arrays import strongly_typed
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Continuous, EnvSpec, Key, Observation, State, Step
@@ -23,20 +32,6 @@ def search_and_rescue(num_targets: int, num_agents: int) -> "SearchAndRescue":
     name = f"sar-{num_targets}tg-{num_agents}ag"
     check_library(name)
     return SearchAndRescue(name, num_targets, num_agents)
-
-
-def _with_one_view(library_class: Any) -> Any:
-    """Make XLA compute the views of the library's class once per step.
-
-    By default, the compiler fuses parts of the step into every loop that uses them and computes
-    them repeatedly. Barriers before and after the views make the step 1.2 times as fast.
-    """
-    hold = jax.lax.optimization_barrier
-
-    def view(self: Any, state: Any) -> Any:
-        return hold(library_class._state_to_observation(self, hold(state)))
-
-    return type("WithOneView", (library_class,), {"_state_to_observation": view})
 
 
 @dataclass(frozen=True)
@@ -72,12 +67,18 @@ class SearchAndRescue:
             return Library(generator=generator, time_limit=TIME_LIMIT)
 
     @cached_property
-    def world(self) -> Any:
-        """The same with views that XLA computes once per step."""
+    def update(self) -> Any:
+        """The library's motion of searchers."""
         with making():
-            return _with_one_view(type(self.library))(
-                generator=self.library.generator, time_limit=TIME_LIMIT
-            )
+            from jumanji.environments.swarms.common.updates import update_state
+
+            return update_state
+
+    @cached_property
+    def sight(self) -> Sight:
+        """The library's view model."""
+        with making():
+            return make_sight(self.library._observation_fn)
 
     @property
     def spec(self) -> EnvSpec:
@@ -95,25 +96,36 @@ class SearchAndRescue:
 
     def reset(self, key: Key) -> tuple[State, Observation]:
         """Start an episode with uniformly placed searchers and targets, the targets at rest."""
-        with jax.numpy_rank_promotion("allow"):
-            state, timestep = self.world.reset(key)
-        return strongly_typed(state), self._observation(timestep)
+        state = self.library.generator(key, self.library.searcher_params)
+        state = strongly_typed(state)
+        return state, self._observation(state)
 
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         """Take one step."""
+        library = self.library
+        side = library.generator.env_size
+        # Draw the targets' drift from this step's key rather than from the one in the library's
+        # state, so that episodes with the same start diverge.
+        key, target_key = jax.random.split(key)
         with jax.numpy_rank_promotion("allow"):
-            # Draw the targets' drift from this step's key rather than from the one in the library's
-            # state, so that episodes with the same start diverge.
-            state, timestep = self.world.step(state.replace(key=key), action)
-        terminated = state.targets.found.all()
+            searchers = self.update(side, library.searcher_params, state.searchers, action)
+            targets = library._target_dynamics(target_key, state.targets, side)
+            # Without the barrier, XLA draws the drift again in every loop that uses the positions.
+            searchers, targets = jax.lax.optimization_barrier((searchers, targets))
+            finds = self._finds(searchers, targets)
+            rewards = library._reward_fn(finds, state.step, TIME_LIMIT)
+        targets = targets.replace(found=targets.found | finds.any(axis=0))
+        state = state.replace(searchers=searchers, targets=targets, key=key, step=state.step + 1)
+        state = strongly_typed(state)
+        terminated = targets.found.all()
         step = Step(
-            observation=self._observation(timestep),
-            reward=jnp.full_like(timestep.reward, timestep.reward.sum()),  # shared by the team
+            observation=self._observation(state),
+            reward=jnp.full_like(rewards, rewards.sum()),  # shared by the team
             terminated=terminated,
             truncated=~terminated & (state.step >= TIME_LIMIT),
-            metrics={"found": state.targets.found.mean(dtype=jnp.float32)},
+            metrics={"found": targets.found.mean(dtype=jnp.float32)},
         )
-        return strongly_typed(state), step
+        return state, step
 
     def draw(self, state: State) -> np.ndarray:
         """Draw the square with the library's viewer, uint8 ``[H, W, 3]``, found targets in grey."""
@@ -122,11 +134,47 @@ class SearchAndRescue:
         viewer = SearchAndRescueViewer(self.name, render_mode="rgb_array")
         return draw(viewer, on_host(state), side=self.library.generator.env_size)
 
-    def _observation(self, timestep: Any) -> Observation:
-        seen = timestep.observation
+    def _finds(self, searchers: Any, targets: Any) -> Bool[Array, "A T"]:
+        """Return which targets each searcher finds: new ones in contact and ahead."""
+        sight, reach = self.sight, self.library.target_contact_range
+        index = jnp.arange(self.num_targets)[None]
+
+        def look(target: Array, finds: Array) -> Array:
+            is_seen = in_view(sight, searchers, targets.pos[target])
+            return finds | (is_seen[:, None] & (index == target[:, None]))
+
+        near = within(sight, searchers.pos, targets.pos, reach) & ~targets.found[None]
+        return for_each(near, look, jnp.zeros_like(near))
+
+    def _views(self, searchers: Any, targets: Any) -> Float[Array, "A 3 R"]:
+        """Return the nearest searcher, found target and other target on each ray, or -1."""
+        sight, settings = self.sight, self.library._observation_fn
+        reach, far = settings.target_vision_range, settings.searcher_vision_range
+
+        def see_target(target: Array, views: Array) -> Array:
+            seen = along_rays(sight, searchers, targets.pos[target], reach)
+            is_found = targets.found[target][:, None]
+            kinds = jnp.stack([is_found, ~is_found], axis=1) & (target >= 0)[:, None, None]
+            return jnp.minimum(views, jnp.where(kinds, seen[:, None], jnp.inf))
+
+        def see_searcher(other: Array, view: Array) -> Array:
+            seen = along_rays(sight, searchers, searchers.pos[other], far)
+            return jnp.minimum(view, jnp.where((other >= 0)[:, None], seen, jnp.inf))
+
+        none = jnp.full((self.num_agents, 3, sight.rays.size), jnp.inf)
+        near = within(sight, searchers.pos, targets.pos, reach)
+        views = for_each(near, see_target, none[:, 1:])
+        others = ~np.eye(self.num_agents, dtype=bool)
+        near = within(sight, searchers.pos, searchers.pos, far) & others
+        view = for_each(near, see_searcher, none[:, 0])
+        views = jnp.concatenate([view[:, None], views], axis=1)
+        return jnp.where(jnp.isinf(views), -1.0, views)
+
+    def _observation(self, state: Any) -> Observation:
         num_agents = self.num_agents
-        shares = jnp.stack([seen.targets_remaining, seen.step / TIME_LIMIT])
-        views = seen.searcher_views.reshape(num_agents, -1)  # [A, 3, 128] -> [A, 384]
+        views = self._views(state.searchers, state.targets).reshape(num_agents, -1)
+        left = 1.0 - jnp.sum(state.targets.found) / self.num_targets
+        shares = jnp.stack([left, state.step / TIME_LIMIT])
         # append remaining targets and time to the rays
         local = jnp.concatenate([views, jnp.broadcast_to(shares, (num_agents, 2))], axis=1)
         return Observation(
