@@ -30,11 +30,11 @@ from jaxtyping import install_import_hook
 
 from tests import typechecking
 
-# RATIOSYM_TEST_TYPES=1 checks annotated shapes at every call where arrays are computed.
-CHECKED = ["objectives", "types", "envs", "learning", "report.statistics"]
-if os.environ.get("RATIOSYM_TEST_TYPES"):
-    names = [f"ratiosym.{room}" for room in CHECKED]
-    install_import_hook(names, f"{typechecking.__name__}.check_types")
+# Annotated shapes and dtypes are checked at every call where arrays are computed.
+CHECKED = ["objectives", "types", "envs", "learning", "report"]
+install_import_hook(
+    [f"ratiosym.{part}" for part in CHECKED], f"{typechecking.__name__}.check_types"
+)
 
 from ratiosym.learning.devices import start_jax
 from ratiosym.objectives import OBJECTIVES

@@ -247,13 +247,13 @@ def test_two_processes_train_as_one(alone, tmp_path):
     assert not any(p.name.startswith(".") for p in directory.rglob("*"))
 
 
-def test_two_processes_stop_together_where_there_is_a_run_already(alone):
-    before = contents(alone)
-    results = two_processes("train", TASK, "--preset", "smoke", "--out", alone)
+def test_two_processes_stop_together_where_there_is_a_run_already(whole):
+    before = contents(whole)
+    results = two_processes("train", TASK, "--preset", "smoke", "--out", whole)
     assert [code for code, _, _ in results] == [2, 2]
-    assert f"ratiosym: '{alone}' already holds a run. Resume it" in results[0][2]
+    assert f"ratiosym: '{whole}' already holds a run. Resume it" in results[0][2]
     assert "ratiosym: Process 0 could not start; see its message." in results[1][2]
-    assert contents(alone) == before
+    assert contents(whole) == before
 
 
 def test_two_processes_say_when_they_have_too_many_devices(tmp_path):

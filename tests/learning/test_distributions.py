@@ -196,7 +196,7 @@ def test_gaussian_samples_mode_and_environment_action():
 
 def test_clipped_gaussian_densities_are_the_plain_gaussians():
     """Also for actions beyond the limits, which are equal for the environment."""
-    mean, scale = jnp.array([[0.3, -2.0]]), jnp.array([[0.7, 0.2]])
+    mean, scale = jnp.array([[0.3, -2.0]] * 2), jnp.array([[0.7, 0.2]] * 2)
     policy, x = ClippedGaussian(mean, scale), np.array([[0.1, -1.5], [4.0, -3.0]], np.float32)
     expected = stats.norm.logpdf(x, mean, scale).sum(-1)
     np.testing.assert_allclose(policy.log_prob(jnp.array(x)), expected, rtol=1e-5)

@@ -1,17 +1,23 @@
-"""Every task trains for one tiny update; every objective on a discrete and a continuous task."""
+"""Every task trains for one tiny update; every objective on a discrete and a continuous task.
+
+Compiling an update takes long, so the everyday tests only trace those of most suites.
+"""
+
+from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from ratiosym.envs.registry import make
 from ratiosym.envs.tasks import TASKS
 from ratiosym.experiments.presets import configure
-from ratiosym.learning.learner import init_state, train_step
-from ratiosym.learning.train import make_learner
+from ratiosym.learning.learner import evaluate, fresh_state, init_state, train_step
+from ratiosym.learning.train import episode_keys, make_learner
 from ratiosym.objectives import OBJECTIVES
 from ratiosym.runs.files import read_json
-from tests.example_runs import run_command
+from tests.example_runs import run_command, run_python
 from tests.learning.helpers import traced
 
 # Two steps per rollout in two groups of two environments, as needed for two minibatches: fast to
@@ -28,17 +34,34 @@ TINY = {
 }
 
 
-def first_of_each_suite_and_the_rest_as_slow():
-    suites = set()
-    for task in TASKS.values():
-        yield pytest.param(task.name, marks=pytest.mark.slow if task.suite in suites else ())
-        suites.add(task.suite)
+FAST_TO_COMPILE = "mpe-spread-3ag"
+FIRST_OF_EACH_SUITE = {task.suite: task.name for task in reversed(TASKS.values())}.values()
+
+
+def tiny(task, objective="mars"):
+    config = configure(task, "smoke", objective=objective, **TINY)
+    return config, make_learner(make(task), config, num_seeds=1)
+
+
+def trace(task):
+    """Trace a start, an update and an evaluation. An update must not change shapes or dtypes."""
+    config, learner = tiny(task)
+    start = partial(fresh_state, learner.env, learner.shape, learner.model)
+    state = jax.eval_shape(start, jnp.zeros(1, jnp.uint32))
+    numbers = traced(config.hyperparameters, config.bounds)
+    after, _ = jax.eval_shape(partial(train_step, learner), state, *numbers)
+    assert shapes(after) == shapes(state)
+    episodes = jax.eval_shape(partial(evaluate, learner), after.params, episode_keys([0], 0, 0, 2))
+    assert set(episodes.metrics) == set(learner.env.spec.metrics)
+
+
+def shapes(tree):
+    return [(x.shape, x.dtype) for x in jax.tree.leaves(tree)]
 
 
 def update(task, objective="mars"):
     """Perform one update of two groups; return parameters before and after, and metrics."""
-    config = configure(task, "smoke", objective=objective, **TINY)
-    learner = make_learner(make(task), config, num_seeds=1)
+    config, learner = tiny(task, objective)
     state = init_state(learner, [0])
     before = jax.device_get(state.params)
     state, (metrics, _) = train_step(learner, state, *traced(config.hyperparameters, config.bounds))
@@ -58,7 +81,18 @@ def check(before, after, metrics):
         assert any((one != other).any() for one, other in pairs)
 
 
-@pytest.mark.parametrize("task", list(first_of_each_suite_and_the_rest_as_slow()))
+@pytest.mark.parametrize("task", FIRST_OF_EACH_SUITE)
+def test_every_suite_is_traced(task):
+    trace(task)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param(name, marks=() if name == FAST_TO_COMPILE else pytest.mark.slow)
+        for name in TASKS
+    ],
+)
 def test_every_task_trains(task):
     check(*update(task))
 
@@ -70,18 +104,18 @@ def test_every_objective_trains_with_choices_and_with_numbers(task, objective):
     check(*update(task, objective))
 
 
+def test_a_fresh_process_traces():
+    """There, the task's library is imported and its objects are created while tracing."""
+    code = "from tests.learning.test_every_task import trace; trace('connector-5x5x3a')"
+    done = run_python("-c", code)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "task",
-    [
-        "connector-5x5x3a",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ("rware-tiny-2ag", "sar-100tg-2ag", "smax-2s3z")
-        ),
-    ],
+    "task", ["connector-5x5x3a", "rware-tiny-2ag", "sar-100tg-2ag", "smax-2s3z"]
 )
 def test_a_fresh_process_trains(task, tmp_path):
-    """There, the task's library is imported and its objects are created while tracing."""
     done = run_command("train", task, "--preset", "smoke", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert read_json(tmp_path / "run" / "summary.json")["task"] == task

@@ -64,8 +64,11 @@ def test_one_device_and_two_agree():
 
 @pytest.mark.parametrize(
     ("num_seeds", "num_devices", "layout"),
-    [(2, 2, (2, 1)), (2, 1, (1, 1)), (3, 2, (1, 2))],
-    ids=["a seed on each device", "two seeds on one device", "three seeds over groups on devices"],
+    [
+        pytest.param(2, 2, (2, 1), id="a seed on each device"),
+        pytest.param(2, 1, (1, 1), id="two seeds on one device", marks=pytest.mark.slow),
+        pytest.param(3, 2, (1, 2), id="three seeds over groups on devices"),
+    ],
 )
 def test_seeds_side_by_side_are_as_alone(num_seeds, num_devices, layout):
     seeds = (5, 0, 9)[:num_seeds]

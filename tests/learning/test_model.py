@@ -176,7 +176,7 @@ def test_unroll_zeroes_the_carry_at_starts_and_returns_every_carry():
         return (total + x, count + 1), total
 
     inputs = jnp.arange(1.0, 6.0)[:, None] * jnp.ones((1, 2))
-    is_start = jnp.array([[False, True], [False, False], [True, False], [False, False], [True, 0]])
+    is_start = jnp.array([[0, 1], [0, 0], [1, 0], [0, 0], [1, 0]], bool)
     outputs, (totals, counts) = unroll(
         cell, inputs, is_start, (jnp.full(2, 10.0), jnp.full(2, 7, jnp.int32))
     )

@@ -46,18 +46,19 @@ from tests.learning.helpers import (
 COMBINATIONS = pytest.mark.parametrize(
     ("network", "is_continuous", "critic", "action_distribution"),
     [
-        ("gru", False, "central", "squashed"),
-        ("gru", True, "local", "squashed"),
-        ("gru", True, "joint", "clipped"),
-        ("feedforward", False, "central", "squashed"),
-        ("feedforward", True, "central", "squashed"),
-    ],
-    ids=[
-        "gru-discrete",
-        "gru-continuous-local",
-        "gru-clipped-joint",
-        "feedforward-discrete",
-        "feedforward-continuous",
+        # Each choice once; the others are slow.
+        pytest.param("gru", False, "central", "squashed", id="gru-discrete"),
+        pytest.param("gru", True, "local", "clipped", id="gru-clipped-local"),
+        pytest.param("feedforward", True, "joint", "squashed", id="feedforward-squashed-joint"),
+        *(
+            pytest.param(*choices, id="-".join(map(str, choices)), marks=pytest.mark.slow)
+            for choices in [
+                ("gru", True, "local", "squashed"),
+                ("gru", True, "joint", "clipped"),
+                ("feedforward", False, "central", "squashed"),
+                ("feedforward", True, "central", "squashed"),
+            ]
+        ),
     ],
 )
 FAST = {"actor_learning_rate": 3e-3, "critic_learning_rate": 3e-3}

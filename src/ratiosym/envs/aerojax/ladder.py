@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ratiosym.envs.aerojax.env import METRICS, AeroJax, dogfight
 from ratiosym.envs.aerojax.opponents import LEVELS
-from ratiosym.types import Key
+from ratiosym.types import Key, Keys
 
 RANDOM = -1.0  # pseudo-skill of uniformly random actions
 ENTRANTS = {"random": RANDOM, **LEVELS}
@@ -30,7 +30,7 @@ class _Progress(NamedTuple):
 
 @partial(jax.jit, static_argnums=0)
 def play(
-    env: AeroJax, keys: Key, ours: Float[Array, "E"], theirs: Float[Array, "E"]
+    env: AeroJax, keys: Keys, ours: Float[Array, "E"], theirs: Float[Array, "E"]
 ) -> dict[str, Float[Array, "E"]]:
     """Play one episode per key, our team against theirs, and return the final metrics.
 

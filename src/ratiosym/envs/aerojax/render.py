@@ -35,6 +35,7 @@ _FATES = {
 }
 
 Points = Float[np.ndarray, "points 3"]
+Direction = Float[np.ndarray, "3"]
 
 
 @runtime_checkable
@@ -128,7 +129,7 @@ def _draw_cones(image: Image.Image, config: Config, view: _View, state: AeroStat
             )
 
 
-def _rim(cone: Cone, nose: Points, right: Points, up: Points) -> Points:
+def _rim(cone: Cone, nose: Direction, right: Direction, up: Direction) -> Points:
     """Return points on the edge and on the far cap of a cone."""
     turn = np.linspace(0, 2 * np.pi, 24, endpoint=False)[:, None]
     points = []

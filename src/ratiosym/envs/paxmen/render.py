@@ -98,7 +98,9 @@ def _shade(picture: Picture, row: int, column: int, colour: tuple[int, int, int]
     seen[:] = np.round((1 - SHADE) * seen + SHADE * np.array(colour))
 
 
-def _square(picture: Picture, row: int, column: int, num_cells: int = 1) -> Picture:
+def _square(
+    picture: Picture, row: int, column: int, num_cells: int = 1
+) -> UInt8[np.ndarray, "h w 3"]:
     """Return a view of the pixels of some cells, to paint on."""
     return picture[
         CELL * row : CELL * (row + num_cells), CELL * column : CELL * (column + num_cells)

@@ -26,17 +26,18 @@ library_warns = pytest.mark.filterwarnings(
 
 @library_warns
 @pytest.mark.parametrize(
-    ("size", "num_agents"),
+    ("size", "num_agents", "num_episodes"),
     [
-        (8, 2),
-        pytest.param(9, 3, marks=pytest.mark.slow),
-        pytest.param(11, 4, marks=pytest.mark.slow),
+        (8, 2, 1),
+        pytest.param(8, 2, 3, marks=pytest.mark.slow),
+        pytest.param(9, 3, 3, marks=pytest.mark.slow),
+        pytest.param(11, 4, 3, marks=pytest.mark.slow),
     ],
 )
-def test_episodes_are_the_librarys(size, num_agents):
+def test_episodes_are_the_librarys(size, num_agents, num_episodes):
     env = jaxnav(size, num_agents)
     num_readings = num_other = 0
-    for seed in range(3):
+    for seed in range(num_episodes):
         key = jax.random.key(seed)
         first, actions, steps = play(env, key, env.spec.time_limit)
         states, local, rewards, ends = library_rollout(env.library, key, actions)

@@ -50,7 +50,7 @@ def random_states(library, key, num_states):
 @library_warns
 def test_readings_are_the_librarys(key):
     env = jaxnav(11, 4)
-    states = random_states(env.library, key, 1024)
+    states = random_states(env.library, key, 256)
     theirs, ours = (
         np.asarray(readings(env.library, states)),
         np.asarray(readings(env.world, states)),

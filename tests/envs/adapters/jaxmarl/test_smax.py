@@ -21,9 +21,11 @@ STOP = 4
 @pytest.mark.parametrize(
     "scenario",
     [
-        "2s3z",
         "smacv2_5_units",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("5m_vs_6m", "3s5z_vs_3s6z")),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("2s3z", "5m_vs_6m", "3s5z_vs_3s6z")
+        ),
     ],
 )
 def test_episodes_are_the_librarys(scenario):
