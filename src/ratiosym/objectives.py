@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
 
+import numpy as np
 from array_api_compat import array_namespace, is_jax_array
 from jaxtyping import Bool, Float, Num
 
@@ -152,17 +153,28 @@ def _namespace(**arrays: Array) -> Any:
     """Return the array library of floating-point arguments of one library and one shape."""
     xp = _library(**arrays)
     for name, array in arrays.items():
-        if not xp.isdtype(array.dtype, "real floating"):
+        if not _is_floating(xp, array.dtype):
             raise InputError(f"`{name}` has the dtype {array.dtype}; it must be floating-point.")
     _check_shapes(**arrays)
     return xp
 
 
-def _library(**arrays: Array) -> Any:
-    if all(_is_tensor(array) for array in arrays.values()):
-        import array_api_compat.torch
+def _is_floating(xp: Any, dtype: Any) -> bool:
+    if hasattr(dtype, "is_floating_point"):  # PyTorch, which has no isdtype
+        return bool(dtype.is_floating_point)
+    return bool(xp.isdtype(dtype, "real floating"))
 
-        return array_api_compat.torch
+
+def _library(**arrays: Array) -> Any:
+    """Return the common array library.
+
+    For PyTorch and NumPy this is the library itself: the functions used here follow the array API,
+    and array-api-compat's wrappers take noticeably longer on small batches.
+    """
+    if all(_is_tensor(array) for array in arrays.values()):
+        return sys.modules["torch"]
+    if all(type(array) is np.ndarray for array in arrays.values()):
+        return np
     try:
         if not all(hasattr(array, "dtype") for array in arrays.values()):
             raise TypeError  # array_namespace passes over plain numbers
@@ -173,9 +185,9 @@ def _library(**arrays: Array) -> Any:
 
 
 def _check_shapes(**arrays: Array) -> None:
-    shapes = {name: tuple(x.shape) for name, x in arrays.items()}
-    if len(set(shapes.values())) > 1:
-        described = ", ".join(f"`{name}` has the shape {shape}" for name, shape in shapes.items())
+    first, *others = (x.shape for x in arrays.values())
+    if any(shape != first for shape in others):
+        described = ", ".join(f"`{n}` has the shape {tuple(x.shape)}" for n, x in arrays.items())
         raise InputError(f"{described}; the shapes must be equal, with one entry per sample.")
 
 
@@ -411,40 +423,67 @@ def ratio_diagnostics(
     as 0. Quantiles interpolate linearly between samples.
     """
     xp = _namespace(log_ratio=log_ratio, advantage=advantage)
+    counts = None
     if weight is not None:
         _library(log_ratio=log_ratio, weight=weight)
         _check_shapes(log_ratio=log_ratio, weight=weight)
-    largest = xp.full_like(log_ratio, _LARGEST)
-    u = xp.reshape(xp.minimum(_without_gradient(log_ratio), largest), (-1,))  # [N]
-    largest = xp.reshape(largest, (-1,))
-    counts = xp.ones_like(u, dtype=xp.bool) if weight is None else xp.reshape(weight, (-1,)) > 0
-    num = xp.sum(xp.astype(counts, xp.int32))
+        counts = xp.reshape(weight, (-1,)) > 0
+    u = xp.reshape(_without_gradient(log_ratio), (-1,))  # [N]
+    u = xp.minimum(u, xp.full_like(u, _LARGEST))
+    r = xp.exp(u)
+    lower, upper = _like(xp, u, bounds)
+    is_beyond = xp.where(xp.reshape(advantage, (-1,)) >= 0, r > upper, r < lower)
+    return RatioDiagnostics(
+        *_spread(xp, u, counts),
+        beyond_target=_mean(xp, xp.asarray(is_beyond, dtype=u.dtype), counts),
+        approximate_kl=_mean(xp, xp.expm1(u) - u, counts),
+    )
 
-    r = xp.exp(xp.sort(xp.where(counts, u, largest)))  # [N], ignored samples last
+
+def _spread(
+    xp: Any, u: Float[Array, "N"], counts: Bool[Array, "N"] | None
+) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, "levels"]]:
+    """Return the minimum, the maximum and the quantiles of the ratios that count."""
+    if counts is None:
+        r, last = xp.exp(_sorted(xp, u)), u.shape[0] - 1
+        return r[0], r[last], _quantiles(xp, r, last)
+    r = xp.exp(_sorted(xp, xp.where(counts, u, xp.full_like(u, _LARGEST))))  # ignored ones last
+    num = _count(xp, counts)
     last = xp.maximum(num - 1, xp.zeros_like(num))
+    none = xp.ones_like(r[0])
+    return (
+        xp.where(num > 0, r[0], none),
+        xp.where(num > 0, r[xp.reshape(last, (1,))][0], none),
+        xp.where(num > 0, _quantiles(xp, r, last), none),
+    )
+
+
+def _sorted(xp: Any, values: Float[Array, "N"]) -> Float[Array, "N"]:
+    return values.sort().values if _is_tensor(values) else xp.sort(values, stable=False)
+
+
+def _quantiles(xp: Any, r: Float[Array, "N"], last: Any) -> Float[Array, "levels"]:
+    """Interpolate linearly between the sorted ratios, of which ``last`` is the last index."""
     place = {"device": r.device} if _is_tensor(r) else {}
     levels = xp.asarray(QUANTILES, dtype=r.dtype, **place)
-    position = levels * xp.astype(last, r.dtype)  # [levels]
-    below = xp.astype(xp.floor(position), last.dtype)
-    above = xp.minimum(below + 1, last)
-    quantiles = r[below] + (position - xp.astype(below, r.dtype)) * (r[above] - r[below])
+    position = levels * (last if isinstance(last, int) else xp.asarray(last, dtype=r.dtype))
+    below = xp.asarray(xp.floor(position), dtype=xp.int32)
+    above = xp.where(below < last, below + 1, below)
+    start = r[below]
+    return start + (position - xp.asarray(below, dtype=r.dtype)) * (r[above] - start)
 
-    lower, upper = _like(xp, u, bounds)
-    is_up = xp.reshape(advantage, (-1,)) >= 0
-    is_beyond = xp.where(is_up, xp.exp(u) > upper, xp.exp(u) < lower)
-    none, one = xp.zeros_like(u[0]), xp.ones_like(u[0])
 
-    def mean(values: Float[Array, "N"]) -> Float[Array, ""]:
-        total = xp.sum(xp.where(counts, values, none))
-        return total / xp.astype(xp.maximum(num, xp.ones_like(num)), u.dtype)
+def _mean(xp: Any, values: Float[Array, "N"], counts: Bool[Array, "N"] | None) -> Float[Array, ""]:
+    """Return the mean of the values that count, or 0 if there are none."""
+    if counts is None:
+        return xp.sum(values) / values.shape[0]
+    num = _count(xp, counts)
+    total = xp.sum(xp.where(counts, values, xp.zeros_like(values)))
+    return total / xp.asarray(xp.maximum(num, xp.ones_like(num)), dtype=values.dtype)
 
-    return RatioDiagnostics(
-        minimum=xp.where(num > 0, r[0], one),
-        maximum=xp.where(num > 0, r[xp.reshape(last, (1,))][0], one),
-        quantiles=xp.where(num > 0, quantiles, one),
-        beyond_target=mean(xp.astype(is_beyond, u.dtype)),
-        approximate_kl=mean(xp.expm1(u) - u),
-    )
+
+def _count(xp: Any, counts: Bool[Array, "N"]) -> Num[Array, ""]:
+    return xp.sum(xp.asarray(counts, dtype=xp.int32), dtype=xp.int32)
 
 
 def _without_gradient(array: Array) -> Array:

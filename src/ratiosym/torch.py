@@ -19,6 +19,7 @@ from ratiosym.objectives import (
     QUANTILES,
     Bounds,
     Objective,
+    RatioDiagnostics,
     get_objective,
     ratio_diagnostics,
 )
@@ -133,23 +134,18 @@ class RatioLoss(PPOLoss):
         tensordict = tensordict.clone(False)
         advantage = self._advantage(tensordict)
         samples = advantage.shape[:-1]
-        log_ratio, distribution, negative = self._log_weight(tensordict, adv_shape=samples)
+        log_ratio, distribution, _ = self._log_weight(tensordict, adv_shape=samples)
         bounds = Bounds(self.target_lower, self.target_upper)
-        losses = TensorDict(
-            {"loss_objective": -self.objective.surrogate(log_ratio, advantage, bounds)}
-        )
+        found = {"loss_objective": -self.objective.surrogate(log_ratio, advantage, bounds)}
         if self.entropy_bonus:
-            self._add_entropy(losses, self._get_entropy(distribution, adv_shape=samples))
+            found |= self._entropies(self._get_entropy(distribution, adv_shape=samples))
         if self._has_critic:
-            self._add_critic(losses, tensordict)
-        reduce = _REDUCTIONS[self.reduction]
+            found |= self._critic_losses(tensordict)
         for key in ("loss_objective", "loss_entropy", "loss_critic"):
-            if key in losses:
-                losses.set(key, reduce(losses.get(key)).squeeze(-1))
-        losses.set("kl_approx", negative.detach().mean())
-        losses.update(self._dispersion(log_ratio.detach(), bounds))
-        if self.diagnostics:
-            losses.update(_describe(log_ratio, advantage, bounds))
+            if key in found:
+                found[key] = _REDUCTIONS[self.reduction](found[key]).squeeze(-1)
+        found |= self._metrics(log_ratio.detach(), advantage.detach(), bounds)
+        losses = TensorDict(found)
         self._clear_weakrefs(tensordict, losses, *_NETWORKS)
         return losses
 
@@ -173,53 +169,71 @@ class RatioLoss(PPOLoss):
             advantage = _standardised(advantage, self.normalize_advantage_exclude_dims)
         return advantage
 
-    def _add_entropy(self, losses: TensorDictBase, entropy: Any) -> None:
-        total = entropy
-        if is_tensor_collection(entropy):  # one per action head
-            losses.set("composite_entropy", entropy.detach())
-            total = entropy.sum(dim="feature", reduce=True)
-        losses.set("entropy", total.detach().mean())
-        losses.set("loss_entropy", self._weighted_loss_entropy(entropy))
-
-    def _add_critic(self, losses: TensorDictBase, tensordict: TensorDictBase) -> None:
-        loss, clip_fraction, explained_variance = self.loss_critic(tensordict)
-        losses.set("loss_critic", loss)
-        if clip_fraction is not None:
-            losses.set("value_clip_fraction", clip_fraction)
-        if explained_variance is not None:
-            losses.set("explained_variance", explained_variance)
-
-    def _dispersion(self, log_ratio: torch.Tensor, bounds: Bounds) -> dict[str, torch.Tensor]:
-        """Return the metrics of ``ClipPPOLoss``.
-
-        These are the fraction of ratios outside the targets and the effective sample size
-        (Σr)² / Σr² relative to the batch.
-        """
-        is_outside = (log_ratio < bounds.lower.log()) | (log_ratio > bounds.upper.log())
-        u = log_ratio.squeeze()
-        size = (2 * u.logsumexp(0) - (2 * u).logsumexp(0)).exp()
+    def _entropies(self, entropy: Any) -> dict[str, Any]:
+        loss = self._weighted_loss_entropy(entropy)
+        if not is_tensor_collection(entropy):
+            return {"entropy": entropy.detach().mean(), "loss_entropy": loss}
+        total = entropy.sum(dim="feature", reduce=True)
         return {
-            "clip_fraction": is_outside.to(log_ratio.dtype).mean(),
-            "ESS": _REDUCTIONS[self.reduction](size) / log_ratio.shape[0],
+            "composite_entropy": entropy.detach(),  # one per action head
+            "entropy": total.detach().mean(),
+            "loss_entropy": loss,
         }
 
+    def _critic_losses(self, tensordict: TensorDictBase) -> dict[str, Any]:
+        names = ("loss_critic", "value_clip_fraction", "explained_variance")
+        values = self.loss_critic(tensordict)
+        return {k: v for k, v in zip(names, values, strict=True) if v is not None}
 
-def _describe(
-    log_ratio: torch.Tensor, advantage: torch.Tensor, bounds: Bounds
-) -> dict[str, torch.Tensor]:
-    arrays: list[Any] = [x.detach() for x in (log_ratio, advantage, *bounds)]
-    # On a CPU, NumPy sorts many times faster than PyTorch and has less overhead per operation.
-    if not torch.compiler.is_compiling() and all(_has_numpy_view(x) for x in arrays):
-        arrays = [x.numpy() for x in arrays]
-    with np.errstate(all="ignore"):  # a NaN policy shows in the diagnostics
-        found = ratio_diagnostics(arrays[0], arrays[1], Bounds(*arrays[2:]))
-    quantiles = torch.as_tensor(found.quantiles).unbind()
+    def _metrics(
+        self, log_ratio: torch.Tensor, advantage: torch.Tensor, bounds: Bounds
+    ) -> dict[str, torch.Tensor]:
+        """Return the metrics of ``ClipPPOLoss`` and, if requested, the ratio diagnostics."""
+        arrays: list[Any] = [log_ratio, advantage, *bounds]
+        xp: Any = torch
+        # On a CPU, NumPy sorts many times faster than PyTorch and has less overhead per operation.
+        if not torch.compiler.is_compiling() and all(_has_numpy_view(x) for x in arrays):
+            arrays, xp = [x.numpy() for x in arrays], np
+        u, bounds = arrays[0], Bounds(*arrays[2:])
+        with np.errstate(all="ignore"):  # a NaN policy shows in the metrics
+            values = {
+                "kl_approx": -u.mean(),
+                "clip_fraction": _fraction_outside(xp, u, bounds),
+                "ESS": self._effective_size(xp, u) / u.shape[0],
+            }
+            if self.diagnostics:
+                values |= _describe(ratio_diagnostics(u, arrays[1], bounds))
+        return _as_tensors(values) if xp is np else values
+
+    def _effective_size(self, xp: Any, log_ratio: Any) -> Any:
+        """Return the effective sample size (Σr)² / Σr² over the first dimension, reduced."""
+        u = log_ratio.squeeze()
+        r = xp.exp(u - xp.amax(u, 0))  # up to a factor, which cancels
+        size = xp.square(r.sum(0)) / xp.square(r).sum(0)
+        is_reduced = size.ndim == 0 or self.reduction == "none"
+        return size if is_reduced else getattr(size, self.reduction)()
+
+
+def _fraction_outside(xp: Any, log_ratio: Any, bounds: Bounds) -> Any:
+    is_outside = (log_ratio < xp.log(bounds.lower)) | (log_ratio > xp.log(bounds.upper))
+    return xp.asarray(is_outside, dtype=log_ratio.dtype).mean()
+
+
+def _as_tensors(values: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """Convert NumPy's scalars, all at once, and arrays."""
+    scalars = [name for name, value in values.items() if value.ndim == 0]
+    together = torch.from_numpy(np.array([values[name] for name in scalars]))
+    tensors = dict(zip(scalars, together.unbind(), strict=True))
+    return {n: tensors[n] if n in tensors else torch.from_numpy(v) for n, v in values.items()}
+
+
+def _describe(found: RatioDiagnostics) -> dict[str, Any]:
     return {
-        "ratio_min": torch.as_tensor(found.minimum),
-        "ratio_max": torch.as_tensor(found.maximum),
-        **dict(zip(_QUANTILE_KEYS, quantiles, strict=True)),
-        "beyond_target": torch.as_tensor(found.beyond_target),
-        "ratio_kl": torch.as_tensor(found.approximate_kl),
+        "ratio_min": found.minimum,
+        "ratio_max": found.maximum,
+        **dict(zip(_QUANTILE_KEYS, found.quantiles, strict=True)),
+        "beyond_target": found.beyond_target,
+        "ratio_kl": found.approximate_kl,
     }
 
 
