@@ -1,15 +1,13 @@
 """Contents of results/: files match the runs, and trials match the shipped settings."""
 
 import csv
-import importlib.util
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ratiosym.experiments.plans import read_plan
-from ratiosym.experiments.reproduce import find_searches
 from ratiosym.experiments.settings import read_shipped
-from ratiosym.experiments.tuning import tune
 from ratiosym.report.analysis import analyse
 from ratiosym.report.export import to_csv, to_marl_eval
 from ratiosym.report.page import all_tables
@@ -17,7 +15,6 @@ from ratiosym.report.results import load
 from ratiosym.report.tables import to_latex, to_markdown
 from ratiosym.runs.files import read_json
 from ratiosym.runs.tables import read_table
-from tests.experiments.searching import Counting
 
 RESULTS = Path(__file__).parents[1] / "results"
 STUDY = RESULTS / "first-results"
@@ -119,37 +116,40 @@ def test_shipped_settings_are_the_best_trial(task, objective):
     assert f"| `{task}` | `{objective}` |" in text
 
 
-def test_the_searches_of_the_study_cpu_can_be_resumed(tmp_path):
-    """Every record of the search becomes a seed of the plan's search, with the value that the
-    protocol gives it: the mean return over the last fifth of the evaluations.
-    """
-    path = RESULTS / "cpu" / "adopt.py"
-    spec = importlib.util.spec_from_file_location("adopt", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    plan = read_plan("cpu")
-    records = list((RESULTS / "cpu").glob("search-*/runs/*/*/seed-*/summary.json"))
-    assert records
-    assert module.adopt(RESULTS / "cpu", tmp_path, plan) == len(records)
+def test_the_plan_of_the_study_cpu_is_the_built_in_one():
+    """But for JaxNav and AeroJAX, which it leaves out."""
+    own, built_in = read_plan(RESULTS / "cpu" / "plan.toml"), read_plan("cpu")
+    left_out = {"jaxnav-8x8x2a", "aerojax-2v2"}
+    assert set(own.tasks) == set(built_in.tasks) - left_out
+    runs = {(run.task, run.label, run.seed): run.config for run in built_in.runs()}
+    for run in own.runs():
+        assert run.config == runs[run.task, run.label, run.seed]
+    assert own.tuning == built_in.tuning
 
-    pairs = [pair for pair in plan.pairs() if pair.task == "connector-5x5x3a"]
-    counting = Counting()
-    searches = find_searches(plan, tmp_path)
-    for pair in pairs:
-        tune(searches[pair], train=counting)
-    tasks = [path for path in records if "search-connector-5x5x3a" in str(path)]
-    assert len(counting.seen) == 24 - len(tasks)  # what is recorded is not trained again
-    for path in tasks:
-        label, seed = path.parts[-3], path.parts[-2]
-        returns = read_table(path.with_name("evaluations.csv"))["mean_return"][1:]
-        expected = float(returns[-4:].mean())
-        objective, *values = label.split("-")
-        [(trial, search)] = [
-            (number, searches[pair])
-            for pair in pairs
-            if pair.label == objective
-            for number, point in enumerate(searches[pair].grid)
-            if sorted(point.values()) == sorted(map(float, values))
-        ]
-        found = read_json(search.out / "trials" / f"{trial:04d}" / seed / "summary.json")
-        assert found["value"] == pytest.approx(expected)
+
+CPU = RESULTS / "cpu" / "experiment"
+
+
+@pytest.mark.parametrize("path", sorted(CPU.glob("tuning/*/*/best.json")), ids=str)
+def test_searches_of_the_study_cpu_follow_its_protocol(path):
+    """The value of a setting is the mean over seeds of the mean return over the last fifth of its
+    evaluations, every setting was tried, and the best one won.
+    """
+    plan, best, values = read_plan(RESULTS / "cpu" / "plan.toml"), read_json(path), {}
+    for trial in sorted(path.parent.glob("trials/*")):
+        seeds = sorted(trial.glob("seed-*"))
+        assert [seed.name for seed in seeds] == ["seed-1000", "seed-1001"]
+        returns = [read_table(seed / "evaluations.csv")["mean_return"][1:] for seed in seeds]
+        values[int(trial.name)] = float(np.mean([r[-4:].mean() for r in returns]))
+    assert len(values) == len(plan.tuning.grid[path.parent.name])
+    assert best["trial"] == max(values, key=lambda number: (values[number], -number))
+    assert best["value"] == pytest.approx(values[best["trial"]])
+
+
+@pytest.mark.parametrize("path", sorted(CPU.glob("runs/*/*/*/config.json")), ids=str)
+def test_final_runs_of_the_study_cpu_have_the_settings_found(path):
+    task, label, _ = path.relative_to(CPU / "runs").parent.parts
+    record, best = read_json(path), read_json(CPU / "tuning" / task / label / "best.json")
+    assert record["config"]["objective_parameters"] == best["params"]
+    assert record["config"]["seed"] in range(5)
+    assert record["commit"].startswith("af61128")

@@ -5,3 +5,5 @@ here="$(dirname "$0")/experiment"
 mkdir -p "$here"
 tar -C "${1:?usage: collect.sh DIRECTORY}" --exclude=checkpoint --exclude=work --exclude='*.lock' --exclude=lock \
     --exclude=tables -cf - . | tar -C "$here" -xf -
+# A run without a summary has not finished.
+find "$here" -type d -name 'seed-*' ! -exec test -e '{}/summary.json' \; -prune -exec rm -r '{}' +

@@ -631,17 +631,22 @@ def test_evaluate(ask, whole, whole_seeds):
 
 def test_demo_compares_two_objectives_and_is_reused(ask, here, monkeypatch):
     """Uses the sizes of a smoke run, which are already compiled; a slow test runs the real demo."""
-    monkeypatch.setattr(
-        "ratiosym.cli.demo.SETTINGS", dataclasses.asdict(preset("smoke", TASK).shape)
-    )
+    small = dataclasses.asdict(preset("smoke", TASK).shape)
+    regions = {"mars": {"b_lower": 0.4, "b_upper": 3.0}, "mappo": {"epsilon": 0.3}}
+    shipped = {TASK: {name: {"options": {**small, **own}} for name, own in regions.items()}}
+    monkeypatch.setattr("ratiosym.experiments.settings.read_shipped", lambda: shipped)
     text = ask("demo", "--task", TASK, "--steps", 4096)
-    assert f"{TASK}, one seed each, equal budget and settings" in text
-    for objective in ("mars", "mappo"):
+    assert f"{TASK}, 4,096 steps, one seed each" in text
+    for objective, region in (("mars", "0.4 to 3"), ("mappo", "0.7 to 1.3")):
         summary = read_json(here / "demo" / objective / "summary.json")
         assert (summary["objective"], summary["steps"]) == (objective, 4096)
         error = summary["absolute_metric"]["std_return"] / 320**0.5
+        training = read_table(here / "demo" / objective / "training.csv")
+        lowest, highest = training["ratio_min"].min(), training["ratio_max"].max()
         assert re.search(
-            rf"│ {objective} +│ .*{summary['absolute_metric']['mean_return']:.2f} ± {error:.2f} ",
+            rf"│ {objective} +│ +{region} │ .*"
+            rf"{summary['absolute_metric']['mean_return']:.2f} ± {error:.2f} "
+            rf"│ +{lowest:.2g} to {highest:.2g} │",
             text,
         )
     for name in ("curves.png", "curves-ratios.png"):

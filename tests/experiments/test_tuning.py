@@ -761,7 +761,8 @@ def test_what_is_shipped_is_what_configure_gives(whole, tmp_path, monkeypatch):
     found = read_json(table)
     assert before.items() < found.items()  # others stay
     entry = found[TASK]["mars"]
-    assert entry["options"] == whole.best.params
+    fixed = {"rollout_length": 16, "actor_hidden_size": 32, "critic_hidden_size": 32}
+    assert entry["options"] == {**fixed, "num_envs": 16, **whole.best.params}
     assert (entry["value"], entry["trial"], entry["steps"]) == (
         whole.best.value,
         whole.best.number,
@@ -773,7 +774,7 @@ def test_what_is_shipped_is_what_configure_gives(whole, tmp_path, monkeypatch):
     untuned = configure(TASK, "cpu")
     assert untuned == preset("cpu", TASK)  # unless asked for, nobody gets them
     config = configure(TASK, "cpu", tuned=True)
-    assert config == presets.change(untuned, **whole.best.params) != untuned
+    assert config == presets.change(untuned, **entry["options"]) != untuned
     assert config.steps == 1_000_000
     changed = configure(TASK, "cpu", tuned=True, b_upper=3.0).objective_parameters
     assert changed == {"b_lower": whole.best.params["b_lower"], "b_upper": 3.0}

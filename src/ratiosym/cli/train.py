@@ -129,7 +129,7 @@ class Train(Command):
     @classmethod
     def defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Return the settings of the given preset, task and objective."""
-        from ratiosym.experiments.presets import change, preset
+        from ratiosym.experiments.presets import change, flat, preset
         from ratiosym.experiments.settings import shipped_settings
 
         train = cls.build(given)
@@ -330,14 +330,3 @@ def _parameter_option(name: str, objectives: "dict[str, Objective]") -> Option:
                 defaults.append(parameter.default)
     text = " ".join(f"For {', '.join(keys)}: {text}" for text, keys in owners.items())
     return Option(name, float, text.strip(), Arg(group=OBJECTIVE), default=defaults[0])
-
-
-def flat(config: "RunConfig") -> dict[str, Any]:
-    """Flatten a configuration to option names."""
-    names = ("objective", "seed", "steps", "num_evaluations", "anneal_learning_rates")
-    return {
-        **{name: getattr(config, name) for name in names},
-        **config.objective_parameters,
-        **vars(config.hyperparameters),
-        **vars(config.shape),
-    }

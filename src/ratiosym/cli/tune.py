@@ -103,8 +103,7 @@ class Tune(WorkersCommand):
     @classmethod
     def defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Return the settings of the given preset and task."""
-        from ratiosym.cli.train import flat
-        from ratiosym.experiments.presets import tuning_preset
+        from ratiosym.experiments.presets import flat, tuning_preset
 
         tune = cls.build(given)
         config = flat(tuning_preset(tune.preset, tune.task or "", "mars"))

@@ -139,6 +139,17 @@ def change(config: RunConfig, **options: Any) -> RunConfig:
     return dataclasses.replace(config, **changes["run"], **nested, objective_parameters=parameters)
 
 
+def flat(config: RunConfig) -> dict[str, Any]:
+    """Flatten a configuration to option names."""
+    names = ("objective", "seed", "steps", "num_evaluations", "anneal_learning_rates")
+    return {
+        **{name: getattr(config, name) for name in names},
+        **config.objective_parameters,
+        **vars(config.hyperparameters),
+        **vars(config.shape),
+    }
+
+
 def read_settings(path: Path) -> RunConfig:
     """Read the configuration in the ``best.json`` of a search or the ``config.json`` of a run."""
     advice = "It must be the best.json of a search or the config.json of a run."

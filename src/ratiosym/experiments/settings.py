@@ -33,6 +33,7 @@ from typing import Any, NamedTuple
 
 from ratiosym.envs.registry import task_directory
 from ratiosym.errors import InputError
+from ratiosym.learning.config import RunConfig
 from ratiosym.plain import read_record, read_value
 from ratiosym.runs import files, provenance
 
@@ -202,7 +203,10 @@ def shipped_settings(task: str, objective: str) -> dict[str, Any]:
 
 
 def ship(paths: Iterable[Path], table: Path = SHIPPED) -> None:
-    """Add the results of searches, each a ``best.json``, to a table of settings."""
+    """Add the results of searches, each a ``best.json``, to a table of settings.
+
+    An entry has what the search found and what it had fixed, where that differs from preset cpu.
+    """
     entries = json.loads(table.read_text()) if table.exists() else {}
     for path in paths:
         best = files.read_json(path)
@@ -211,10 +215,21 @@ def ship(paths: Iterable[Path], table: Path = SHIPPED) -> None:
                 f"'{path}' is not the result of a search, which 'ratiosym tune' writes as "
                 f"best.json."
             )
-        config = best["config"]
-        entry = {"options": best["params"], **{name: best[name] for name in ORIGIN}}
-        entries.setdefault(config["task"], {})[config["objective"]] = entry
+        config = RunConfig.from_dict(best["config"], f"'{path}'")
+        options = {**fixed_settings(config), **best["params"]}
+        entry = {"options": options, **{name: best[name] for name in ORIGIN}}
+        entries.setdefault(config.task, {})[config.objective] = entry
     files.write_whole(table, json.dumps(entries, indent=1) + "\n")
+
+
+def fixed_settings(config: RunConfig) -> Options:
+    """Return the settings in which a configuration differs from preset cpu, but for its budget."""
+    from ratiosym.experiments.presets import change, flat, preset  # they need this module
+
+    usual = flat(change(preset("cpu", config.task), objective=config.objective))
+    budget = ("seed", "steps", "num_evaluations", "num_eval_episodes")
+    own = flat(config).items()
+    return {name: value for name, value in own if name not in budget and value != usual[name]}
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ Picture = UInt8[np.ndarray, "H W 3"]
 MAX_PICTURES = 200  # longer episodes skip steps
 SECONDS = 0.1  # per picture
 LAST_SECONDS = 2.0  # for the last picture
+PAUSE = 12  # pictures between two episodes of a comparison
+GAP = 16  # pixels between pictures side by side
 
 
 def draw_film(env: Any, moments: Sequence[Moment], path: Path, title: str) -> None:
@@ -30,16 +32,51 @@ def draw_film(env: Any, moments: Sequence[Moment], path: Path, title: str) -> No
     if path.suffix == ".acmi":
         write_whole(path, env.acmi([moment.env_state for moment in moments]))
         return
+    save_gif(make_pictures(env, moments, title), path)
+
+
+def draw_comparison(
+    env: Any, episodes: Sequence[Sequence[Sequence[Moment]]], titles: Sequence[str], path: Path
+) -> None:
+    """Save episodes one after another as a GIF, each played by several teams side by side.
+
+    ``episodes`` has for each episode the moments of every team, in the order of ``titles``.
+    """
+    check_film(env, path)
+    scenes = []
+    for moments in episodes:
+        teams = [make_pictures(env, m, t) for m, t in zip(moments, titles, strict=True)]
+        num_pictures = max(map(len, teams))
+        for i in range(num_pictures + PAUSE):  # those who have finished wait for the others
+            scenes.append(beside([team[min(i, len(team) - 1)] for team in teams]))
+    save_gif(scenes, path)
+
+
+def make_pictures(env: Any, moments: Sequence[Moment], title: str) -> list[Picture]:
+    """Draw an episode, with a caption above each picture."""
     stride = -(-len(moments) // MAX_PICTURES)
     shown = sorted({*range(0, len(moments), stride), len(moments) - 1})
     states = [moment.env_state for moment in moments]
     has_history = "history" in signature(env.draw).parameters
-    images = []
+    pictures = []
     for index in shown:
         so_far = float(moments[index].so_far.returns)
         text = f"{title}   step {index} of {len(moments) - 1}   return {so_far:.2f}"
         past = {"history": states[:index]} if has_history else {}
-        images.append(Image.fromarray(with_caption(env.draw(states[index], **past), text)))
+        pictures.append(with_caption(env.draw(states[index], **past), text))
+    return pictures
+
+
+def beside(pictures: Sequence[Picture]) -> Picture:
+    """Put pictures of equal height next to each other."""
+    gap = np.full((pictures[0].shape[0], GAP, 3), 255, np.uint8)
+    parts = [part for picture in pictures for part in (gap, picture)]
+    return np.concatenate(parts[1:], axis=1)
+
+
+def save_gif(pictures: Sequence[Picture], path: Path) -> None:
+    """Save pictures as an animation that repeats."""
+    images = [Image.fromarray(picture) for picture in pictures]
     durations = [int(1000 * SECONDS)] * (len(images) - 1) + [int(1000 * LAST_SECONDS)]
     few_colours = [image.quantize(128, dither=Image.Dither.NONE) for image in images]
     path.parent.mkdir(parents=True, exist_ok=True)
