@@ -50,6 +50,7 @@ def test_ends_come_in_time(name, key):
     check_env(make(name), key)
 
 
+@pytest.mark.slow
 def test_they_train_as_any_other(tmp_path):
     (run,) = ratiosym.train("jaxmarl:switch_riddle", preset="smoke", out=tmp_path / "run")
     assert run.config.task == "jaxmarl:switch_riddle"

@@ -140,7 +140,8 @@ def slow_views(grid, num_agents):
 
 
 @pytest.mark.parametrize(
-    ("size", "num_agents"), [(5, 3), (10, 10), pytest.param(18, 33, marks=slow)]
+    ("size", "num_agents"),
+    [(5, 3), pytest.param(10, 10, marks=slow), pytest.param(18, 33, marks=slow)],
 )
 def test_connector_episodes_are_the_librarys(size, num_agents, key):
     env, library = connector(size, num_agents), library_connector(size, num_agents)
@@ -249,7 +250,7 @@ def test_connector_is_truncated_at_the_limit(key):
     ("task", "layout"),
     [
         (("tiny", 2), (1, 3, 2, 2)),
-        (("large", 8, True), (3, 5, 8, 4)),
+        pytest.param(("large", 8, True), (3, 5, 8, 4), marks=slow),
         pytest.param(("xlarge", 4, True), (4, 5, 4, 2), marks=slow),
         pytest.param(("medium", 6), (2, 5, 6, 6), marks=slow),
     ],
@@ -442,7 +443,9 @@ def environments():
 SUITES = ["connector", "rware", "sar"]
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize(
+    "suite", ["connector", pytest.param("rware", marks=slow), pytest.param("sar", marks=slow)]
+)
 def test_batches_are_their_rows(suite, key):
     env = environments()[suite]
     keys = jax.random.split(key, 3)
