@@ -1,4 +1,4 @@
-"""RatioLoss against TorchRL's ClipPPOLoss: forward and backward pass, timed in alternation, in random order."""
+"""RatioLoss against TorchRL's ClipPPOLoss: forward and backward pass, in random order."""
 
 import os
 import random

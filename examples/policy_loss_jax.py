@@ -6,8 +6,8 @@ arguments.
 Which targets to start with: MARS's defaults, 0.8 and 1.2, correspond to a clipping range of 0.2.
 Then raise the upper target (2, 4), and then lower the lower one (0.5, 0.3).
 
-Which diagnostics to watch: ``ratio_min`` and ``beyond_target``. Add them to the dictionary of losses
-that the trainer logs.
+Which diagnostics to watch: ``ratio_min`` and ``beyond_target``. Add them to the losses that
+the trainer logs.
 """
 
 from ratiosym.objectives import get_objective, ratio_diagnostics

@@ -211,8 +211,8 @@ def _checked(lower: Scalar, upper: Scalar) -> Bounds:
     """
     if _is_number(lower) and _is_number(upper) and not 0 < lower < 1 < upper < math.inf:
         raise InputError(
-            f"The target ratios are {float(lower):g} and {float(upper):g}; they must be finite and satisfy "
-            f"0 < lower < 1 < upper, for example 0.8 and 1.25."
+            f"The target ratios are {float(lower):g} and {float(upper):g}; they must be "
+            f"finite and satisfy 0 < lower < 1 < upper, for example 0.8 and 1.25."
         )
     return Bounds(lower, upper)
 
