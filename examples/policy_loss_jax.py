@@ -1,13 +1,13 @@
-"""A policy loss for the MAPPO of Mava or JaxMARL, to replace their clipped loss.
+"""A replacement for the clipped policy loss in the MAPPO of Mava and JaxMARL.
 
-docs/how-to/other-trainers.md shows where to call it. Its arguments are already available in their
-actor losses.
+docs/how-to/other-trainers.md shows where to call it. Their actor losses already compute its
+arguments.
 
-Which targets to start with: MARS's defaults, 0.8 and 1.2, are as wide as the clipping interval that
-both use (epsilon 0.2). Then raise the upper target (2, 4), then lower the lower one (0.5, 0.3).
+Which targets to start with: MARS's defaults, 0.8 and 1.2, correspond to a clipping range of 0.2.
+Then raise the upper target (2, 4), and then lower the lower one (0.5, 0.3).
 
-Which diagnostics to watch: ``ratio_min`` and ``beyond_target``. Both trainers log what the actor
-loss returns in addition to the loss.
+Which diagnostics to watch: ``ratio_min`` and ``beyond_target``. Add them to the losses that
+the trainer logs.
 """
 
 from ratiosym.objectives import get_objective, ratio_diagnostics

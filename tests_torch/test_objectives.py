@@ -184,8 +184,22 @@ def test_bounds_on_the_wrong_side_of_one_are_refused():
         InputError, match=r"1\.2 and 0\.8; they must be finite and satisfy 0 < lower < 1 < upper"
     ):
         barrier(U, ONES, Bounds(1.2, 0.8))
+    with pytest.raises(InputError, match=r"1\.2 and 0\.8; they must be finite"):
+        barrier(U.numpy(), ONES.numpy(), Bounds(np.array(1.2), np.array(0.8)))
     with pytest.raises(InputError, match=r"`b_upper` is 0\.9; it must be a finite number above 1"):
         OBJECTIVES["mars"].bounds(b_upper=0.9)
+
+
+@pytest.mark.parametrize("bounds", [0.2, (0.8,), (0.8, 1.0, 1.2)])
+def test_bounds_must_be_a_pair(bounds):
+    with pytest.raises(InputError, match=r"`bounds` is .*; it must be a pair of target ratios"):
+        barrier(U, ONES, bounds)
+
+
+@pytest.mark.parametrize("kind", [torch.Tensor, np.asarray])
+def test_diagnostics_of_an_empty_batch_are_refused(kind):
+    with pytest.raises(InputError, match=r"the shape \(0, 1\); it must have at least one sample"):
+        ratio_diagnostics(kind(U[:0]), kind(ONES[:0]), Bounds(0.8, 1.2))
 
 
 def test_numpy_alone_is_enough():

@@ -258,7 +258,8 @@ WRONG = {
     "another's parameter": ({"objective": "mappo", "b_upper": 2.0}, r"takes `epsilon` \(0\.2\)"),
     "wrong side of 1": ({"b_lower": 1.1}, r"`b_lower` is 1\.1; it must be .* below 1"),
     "unknown objective": ({"objective": "masp"}, r"Unknown objective 'masp'\. Closest: 'maspo'"),
-    "no objective": ({"objective": barrier}, "`objective` is a function; it must be a name"),
+    "no objective": ({"objective": barrier}, "`objective` is of type function; it must be a name"),
+    "unknown reduction": ({"reduction": "max"}, "`reduction` is 'max'; .* mean, sum, none"),
 }  # fmt: skip
 
 

@@ -136,6 +136,11 @@ def _zero_without_advantage(
 
 def _like(xp: Any, array: Array, bounds: Bounds) -> Bounds:
     """Check the bounds and convert them to scalars of the array's library, dtype and device."""
+    if not (isinstance(bounds, tuple | list) and len(bounds) == 2):
+        raise InputError(
+            f"`bounds` is {bounds!r}; it must be a pair of target ratios, for example "
+            f"Bounds(0.8, 1.2)."
+        )
     place = {"device": array.device} if _is_tensor(array) else {}
     return Bounds(*(xp.asarray(bound, dtype=array.dtype, **place) for bound in _checked(*bounds)))
 
@@ -192,21 +197,28 @@ def _check_shapes(**arrays: Array) -> None:
 
 
 def _type_name(thing: Any) -> str:
-    return f"{type(thing).__module__.partition('.')[0]}.{type(thing).__name__}"
+    library = type(thing).__module__.partition(".")[0]
+    return type(thing).__name__ if library == "builtins" else f"{library}.{type(thing).__name__}"
 
 
 # ---------------------------------------------------------------------------- the two target ratios
 
 
 def _checked(lower: Scalar, upper: Scalar) -> Bounds:
-    """Return the bounds, or raise if they do not enclose 1; traced values cannot be checked."""
-    is_known = isinstance(lower, Real) and isinstance(upper, Real)
-    if is_known and not 0 < lower < 1 < upper < math.inf:
+    """Return the bounds, or raise if they do not enclose 1.
+
+    Traced values cannot be checked, and tensors are not: that would wait for the device.
+    """
+    if _is_number(lower) and _is_number(upper) and not 0 < lower < 1 < upper < math.inf:
         raise InputError(
-            f"The target ratios are {lower:g} and {upper:g}; they must be finite and satisfy "
-            f"0 < lower < 1 < upper, for example 0.8 and 1.25."
+            f"The target ratios are {float(lower):g} and {float(upper):g}; they must be "
+            f"finite and satisfy 0 < lower < 1 < upper, for example 0.8 and 1.25."
         )
     return Bounds(lower, upper)
+
+
+def _is_number(value: Scalar) -> bool:
+    return isinstance(value, Real) or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
 def additive(epsilon: Scalar) -> Bounds:
@@ -423,6 +435,10 @@ def ratio_diagnostics(
     as 0. Quantiles interpolate linearly between samples.
     """
     xp = _namespace(log_ratio=log_ratio, advantage=advantage)
+    if 0 in log_ratio.shape:
+        raise InputError(
+            f"`log_ratio` has the shape {tuple(log_ratio.shape)}; it must have at least one sample."
+        )
     counts = None
     if weight is not None:
         _library(log_ratio=log_ratio, weight=weight)

@@ -95,10 +95,15 @@ class RatioLoss(PPOLoss):
         chosen = get_objective(objective) if isinstance(objective, str) else objective
         if not isinstance(chosen, Objective):
             raise InputError(
-                f"`objective` is a {type(objective).__name__}; it must be a name "
+                f"`objective` is of type {type(objective).__name__}; it must be a name "
                 f"({', '.join(OBJECTIVES)}) or a ratiosym.objectives.Objective."
             )
         parameters = _take_parameters(chosen, options)
+        reduction = options.get("reduction")
+        if reduction is not None and reduction not in _REDUCTIONS:
+            raise InputError(
+                f"`reduction` is {reduction!r}; it must be one of: {', '.join(_REDUCTIONS)}."
+            )
         bounds = chosen.bounds(**parameters)
         if isinstance(clip_value, bool):
             clip_value = bounds.upper - 1.0 if clip_value else None
