@@ -14,7 +14,6 @@ from ratiosym.errors import InputError
 from ratiosym.learning.evaluate import Moment
 from ratiosym.runs.files import write_whole
 
-
 MAX_PICTURES = 200  # longer episodes skip steps
 SECONDS = 0.1  # per picture
 LAST_SECONDS = 2.0  # for the last picture
