@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import ratiosym
+from ratiosym.learning.config import RunShape
+from ratiosym.learning.model import check_model, make_model
 from tests.example_runs import ROOT
 
 TINY = {
@@ -22,13 +24,20 @@ TINY = {
 }
 
 
+CNN = "custom_network_cnn.py:cnn"
+
+
+def test_the_network_for_grids_keeps_the_contract():
+    shape = RunShape(network=str(ROOT / "examples" / CNN))
+    check_model(make_model(shape), ratiosym.make("connector-5x5x3a").spec, shape)
+
+
 @pytest.mark.parametrize(
     ("task", "network", "carry"),
     [
-        ("mpe-spread-3ag", "custom_network_lstm.py:lstm", ((3, 8), (3, 8))),
-        ("connector-5x5x3a", "custom_network_cnn.py:cnn", ()),
+        pytest.param("mpe-spread-3ag", "custom_network_lstm.py:lstm", ((3, 8), (3, 8)), id="lstm"),
+        pytest.param("connector-5x5x3a", CNN, (), id="cnn", marks=pytest.mark.slow),
     ],
-    ids=["lstm", "cnn"],
 )
 def test_a_network_from_outside(task, network, carry, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)

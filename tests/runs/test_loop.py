@@ -189,13 +189,18 @@ def test_without_a_directory_a_run_goes_where_its_name_says(tmp_path, monkeypatc
     ("moment", "checkpoints"),
     [
         ("start", []),
-        ("update-3", [0, 2]),
-        pytest.param("appears:checkpoint/.writing-8*", [4, 6], marks=pytest.mark.slow),
         ("instead-of:checkpoint/8", [4, 6]),
         ("torn:training-5", [2, 4]),
-        pytest.param("torn:journal-6", [2, 4], marks=pytest.mark.slow),
-        ("torn:evaluation-2", [0]),
-        ("instead-of:summary.json", [10, 12]),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                ("update-3", [0, 2]),
+                ("appears:checkpoint/.writing-8*", [4, 6]),
+                ("torn:journal-6", [2, 4]),
+                ("torn:evaluation-2", [0]),
+                ("instead-of:summary.json", [10, 12]),
+            ]
+        ),
     ],
 )
 def test_killed_then_moved_and_resumed_it_is_the_same_run(whole, tmp_path, moment, checkpoints):
@@ -275,7 +280,11 @@ def test_seeds_killed_one_checkpoint_apart(whole_seeds, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "moment", ["instead-of:seed-1/config.json", "instead-of:seed-1/checkpoint/0"]
+    "moment",
+    [
+        "instead-of:seed-1/config.json",
+        pytest.param("instead-of:seed-1/checkpoint/0", marks=pytest.mark.slow),
+    ],
 )
 def test_seeds_killed_before_they_had_a_common_checkpoint_start_over(whole_seeds, tmp_path, moment):
     """Both seeds start over, which gives the same results."""
@@ -629,7 +638,9 @@ def test_a_loss_that_is_not_finite_stops_the_run_at_its_last_good_checkpoint(tmp
     assert checkpoint.updates(directory / "checkpoint") == [1, 2]
 
 
-@pytest.mark.parametrize(("num_good", "updates"), [(40, [1, 2, 3]), (0, [1])])
+@pytest.mark.parametrize(
+    ("num_good", "updates"), [(40, [1, 2, 3]), pytest.param(0, [1], marks=pytest.mark.slow)]
+)
 def test_rows_up_to_a_broken_loss_are_kept(tmp_path, monkeypatch, num_good, updates):
     """The message sends the user to training.csv: it must be there, however far the next evaluation
     is, with the update that failed, also if that was the first.

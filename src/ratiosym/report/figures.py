@@ -32,6 +32,8 @@ from ratiosym.report.style import (
 )
 
 Numbers = Float[np.ndarray, "N"]
+Column = Float[np.ndarray, "_"]  # of a table; runs may have different numbers of rows
+Curve = tuple[Column, Column]  # steps and values
 MAIN = ("mappo", "maspo", "mars")  # the paper's three
 
 
@@ -110,7 +112,7 @@ def _draw_objectives(top: Any, bottom: Any, r: Numbers, advantage: float, bounds
 
 def curves_figure(
     path: str | os.PathLike[str],
-    panels: Mapping[str, Mapping[str, Sequence[tuple[Numbers, Numbers]]]],
+    panels: Mapping[str, Mapping[str, Sequence[Curve]]],
     title: str = "",
 ) -> Figure:
     """Draw learning curves, one panel per quantity, as mean and 95% bootstrap interval.
@@ -139,7 +141,7 @@ def curves_figure(
     return figure
 
 
-def _draw_seeds(axis: Axes, style: LineStyle, seeds: Sequence[tuple[Numbers, Numbers]]) -> None:
+def _draw_seeds(axis: Axes, style: LineStyle, seeds: Sequence[Curve]) -> None:
     steps, values = _align(seeds)  # [N], [seeds, N]
     axis.plot(steps, values.mean(axis=0), **style.line(1.6 if len(seeds) > 1 else 0.8))
     if len(seeds) >= ENOUGH_RUNS:
@@ -150,7 +152,7 @@ def _draw_seeds(axis: Axes, style: LineStyle, seeds: Sequence[tuple[Numbers, Num
 
 
 def ratios_figure(
-    path: str | os.PathLike[str], training: Mapping[str, Mapping[str, Numbers]], title: str = ""
+    path: str | os.PathLike[str], training: Mapping[str, Mapping[str, Column]], title: str = ""
 ) -> Figure:
     """Draw ratios over training: largest, smallest, the middle 98%, and the fraction beyond target.
 
@@ -194,9 +196,7 @@ def ratios_figure(
     return figure
 
 
-def _align(
-    seeds: Sequence[tuple[Numbers, Numbers]],
-) -> tuple[Numbers, Float[np.ndarray, "seeds N"]]:
+def _align(seeds: Sequence[Curve]) -> tuple[Numbers, Float[np.ndarray, "seeds N"]]:
     """Return common steps and one row of values per seed."""
     start = max(steps[0] for steps, _ in seeds)
     end = min(steps[-1] for steps, _ in seeds)

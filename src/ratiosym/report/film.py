@@ -14,8 +14,6 @@ from ratiosym.errors import InputError
 from ratiosym.learning.evaluate import Moment
 from ratiosym.runs.files import write_whole
 
-Picture = UInt8[np.ndarray, "H W 3"]
-
 MAX_PICTURES = 200  # longer episodes skip steps
 SECONDS = 0.1  # per picture
 LAST_SECONDS = 2.0  # for the last picture
@@ -109,7 +107,7 @@ def check_film(env: Any, path: Path) -> None:
         )
 
 
-def with_caption(picture: Picture, text: str) -> Picture:
+def with_caption(picture: UInt8[np.ndarray, "H W 3"], text: str) -> UInt8[np.ndarray, "taller W 3"]:
     """Add a line of text above a picture, as large as fits."""
     width = picture.shape[1]
     size = 16

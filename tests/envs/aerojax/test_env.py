@@ -16,7 +16,7 @@ from ratiosym.envs.teams import teams_of
 from ratiosym.errors import InputError
 from tests.envs.aerojax.scenes import ENV, reset_2v2, step_2v2
 
-NUM, LENGTH = 64, 500
+NUM, LENGTH = 256, 500
 
 
 @lru_cache(maxsize=1)
@@ -61,8 +61,8 @@ def keys_for(seed):
     return jax.random.split(jax.random.key(seed), (LENGTH, NUM))
 
 
-def test_random_and_bang_bang_steps_stay_finite_and_pay_what_happened():
-    """Two batches of 128,000 aircraft-steps; the reward is recomputed from the log of fates."""
+def test_a_million_random_and_bang_bang_aircraft_steps_stay_finite_and_pay_what_happened():
+    """Two batches of 512,000 aircraft-steps; the reward is recomputed from the log of fates."""
     states, _ = starts()
     rng = np.random.default_rng(0)
     shape = (LENGTH, NUM, 2, 3)

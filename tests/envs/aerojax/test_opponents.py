@@ -11,7 +11,7 @@ from ratiosym.envs.aerojax.opponents import LEVELS
 from ratiosym.envs.teams import get_team
 from tests.envs.aerojax.scenes import ENV, scene, step_2v2
 
-NUM = 256
+NUM = 128
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def test_stronger_levels_win_more(results):
     assert wins[0] < 0.05  # random
     assert results["random"]["lost"].mean() > 0.95
     steps = np.diff([results[name]["won"].mean() for name in ("L1", "L2", "L3", "L4")])
-    assert (steps > -0.05).all()  # 256 episodes; the slow test plays more
+    assert (steps > -0.05).all()  # 128 episodes; the slow test plays more
     assert results["L4"]["won"].mean() > results["L1"]["won"].mean() + 0.2
 
 
@@ -42,9 +42,10 @@ def test_pilots_seldom_kill_themselves(results):
         )  # the slow test requires 0.5% with many more
 
 
+@pytest.mark.slow
 def test_random_play_scores_with_the_tasks_starts():
     """At least 1% of the opponents are shot down: rewards are sparse, but not absent."""
-    num = NUM * len(ENTRANTS)
+    num = 1536
     skill = np.random.default_rng(0).uniform(*ENV.config.skill, num)
     keys = jax.random.split(jax.random.key(5), num)
     result = play(ENV, keys, jnp.full(num, ENTRANTS["random"]), jnp.asarray(skill, jnp.float32))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, UInt8
+from jaxtyping import Array, Float, Int, UInt8
 
 from ratiosym.envs.exports import agent_names, environment, require
 from ratiosym.envs.protocol import Action, Env
@@ -136,7 +136,9 @@ class PettingZooEnv(pettingzoo.ParallelEnv):  # type: ignore[misc]
             )
         return self._moment
 
-    def _joint(self, moment: _Moment, actions: ByAgent) -> Action:
+    def _joint(
+        self, moment: _Moment, actions: ByAgent
+    ) -> Int[np.ndarray, "A"] | Float[np.ndarray, "A size"]:
         """Stack the actions; agents that have left take their first legal action, or zeros."""
         if not set(self.agents) <= set(actions):
             raise InputError(
