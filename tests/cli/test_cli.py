@@ -563,6 +563,7 @@ def test_figures_of_the_objectives(ask, here):
     assert (here / "deep" / "down" / "figure.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_figures_of_aerojax(ask, here):
     names = [f"aerojax-{what}.png" for what in ("turns", "energy", "glide", "stall")]
     assert ask("figures", "aerojax").split() == names
