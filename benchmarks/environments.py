@@ -25,7 +25,7 @@ BARS = {  # minimum speedup over the library with 64 environments on two cores
     "connector-10x10x10a": 6.0,
     "sar-100tg-2ag": 2.5,
     "mpe-spread-3ag": 1.15,
-    "smax-2s3z": 1.15,
+    "smax-2s3z": 1.6,
     "jaxnav-11x11x4a": 8.0,
 }
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ratiosym.envs.adapters.jaxmarl import smax
+from ratiosym.envs.adapters.jaxmarl.battle import split
 from ratiosym.types import Discrete
 from tests.envs.adapters.jaxmarl.episodes import (
     episode_length,
@@ -138,6 +139,22 @@ def stop_after(key, counter, alive=None):
 @jax.jit
 def jitted_step(key, state):
     return smax("2s3z").step(key, state, jnp.full(5, STOP, jnp.int32))
+
+
+def test_keys_are_split_as_jax_does(key):
+    keys = jax.random.split(key, (3, 4))
+    theirs = jax.vmap(jax.vmap(lambda key: jax.random.split(key, 5)))(keys)  # [3, 4, 5]
+    np.testing.assert_array_equal(
+        jax.random.key_data(split(keys, 5)), jax.random.key_data(jnp.moveaxis(theirs, 2, 0))
+    )
+
+
+def test_keys_of_either_kind_give_the_same(key):
+    env = smax("2s3z")
+    state, _ = env.reset(key)
+    action = jnp.full(5, STOP, jnp.int32)
+    one, other = (env.step(k, state, action)[1] for k in (key, jax.random.PRNGKey(0)))
+    jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
 def test_steps_compile_once(key):

@@ -1,18 +1,31 @@
 """SMAX: battles between two teams of units, one of them scripted."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from ratiosym.envs.adapters.jaxmarl.library import build, load, stack
+from ratiosym.envs.adapters.jaxmarl.battle import (
+    NUM_MOVES,
+    Units,
+    batch_of_units,
+    fight,
+    give_orders,
+    make_units,
+    observe,
+    split,
+)
+from ratiosym.envs.adapters.jaxmarl.enemies import choose_actions
+from ratiosym.envs.adapters.jaxmarl.library import build, load
 from ratiosym.envs.adapters.jaxmarl.pictures import Picture, draw_battle
-from ratiosym.envs.arrays import strongly_typed
+from ratiosym.envs.arrays import batch_last, strongly_typed, typed_key
 from ratiosym.envs.protocol import Action
-from ratiosym.types import Discrete, EnvSpec, Key, Observation, State, Step
+from ratiosym.types import Discrete, EnvSpec, Key, Keys, Observation, State, Step
 
 
 @cache
@@ -25,15 +38,10 @@ def smax(scenario: str) -> "Smax":
 
 
 class SmaxState(NamedTuple):
-    """The library's state, and the memory and observations of the scripted enemies.
-
-    After a step, the library computes every unit's observation, discards the enemies' and
-    recomputes them before the next step. Here they are carried in the state instead.
-    """
+    """The library's state, and the memory of the scripted enemies."""
 
     world: Any
     memory: Any
-    enemy_view: Float[Array, "B F"]
 
 
 @dataclass(frozen=True)
@@ -77,55 +85,65 @@ class Smax:
     def reset(self, key: Key) -> tuple[State, Observation]:
         """Start an episode with the teams facing each other, or (smacv2) at random places."""
         with jax.numpy_rank_promotion("allow"):
-            observations, state = self.library.reset(key)
-            views = observations | self.library.get_all_unit_obs(state)
-            return self._moment(
-                strongly_typed(state.state), strongly_typed(state.enemy_policy_state), views
-            )
+            _, state = self.library.reset(key)
+        state = SmaxState(strongly_typed(state.state), strongly_typed(state.enemy_policy_state))
+        units = make_units(self.library._env, state.world.unit_types)
+        return state, self._observation(state.world, units)
 
     def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
         """Let the enemies choose their actions, then take eight steps of the library's physics."""
-        physics = self.library._env
-        key, enemy_key = jax.random.split(key)  # as in the library's step_env
-        with jax.numpy_rank_promotion("allow"):
-            enemy_actions, memory = self.library.get_enemy_actions(
-                enemy_key, state.memory, state.enemy_view
-            )
-            enemy_action = jnp.stack([enemy_actions[enemy] for enemy in self.library.enemy_agents])
-            orders = physics._decode_discrete_actions(jnp.concatenate([action, enemy_action]))
-            views, world, rewards, dones, _ = physics.step_env_no_decode(key, state.world, orders)
-            state, observation = self._moment(world, memory, views)
+        physics, before = self.library._env, state.world
+        world, memory = self._play(typed_key(key), before, state.memory, action)
+        units = make_units(physics, before.unit_types)
         allies, enemies = self._alive(world)
         is_over = ~allies.any() | ~enemies.any()
+        is_late = before.step >= physics.max_steps
+        world = world.replace(done=is_over | is_late, step=before.step + 1)
+        is_won = allies.any() & ~enemies.any()
+        lost_health = (world.unit_health - before.unit_health) / units.full_health
+        lost_health = jnp.abs(lost_health[physics.num_allies :].sum()) / physics.num_enemies
+        reward = lost_health + jnp.where(is_won, physics.won_battle_bonus, 0.0)
         step = Step(
-            observation=observation,
-            reward=stack(self.library, rewards),
+            observation=self._observation(world, units),
+            reward=jnp.full(physics.num_allies, reward),
             terminated=is_over,
-            truncated=dones["__all__"] & ~is_over,
+            truncated=is_late & ~is_over,
             metrics={
-                "won": (allies.any() & ~enemies.any()).astype(jnp.float32),
+                "won": is_won.astype(jnp.float32),
                 "enemies_killed": jnp.mean(~enemies, dtype=jnp.float32),
                 "allies_alive": jnp.mean(allies, dtype=jnp.float32),
             },
         )
-        return state, step
+        return SmaxState(world, memory), step
 
     def draw(self, state: State) -> Picture:
         """Draw a state."""
         return draw_battle(self.library._env, state.world)
 
-    def _moment(
-        self, world: Any, memory: Any, views: dict[str, Array]
-    ) -> tuple[SmaxState, Observation]:
-        legal = self.library._env.get_avail_actions(world)
-        observation = Observation(
-            local=stack(self.library, views),
-            legal=stack(self.library, legal).astype(bool),
-            active=self._alive(world)[0],
-            state=views["world_state"],
-        )
-        enemy_view = jnp.stack([views[enemy] for enemy in self.library.enemy_agents])
-        return SmaxState(world, memory, enemy_view), observation
+    @cached_property
+    def directions(self) -> Float[np.ndarray, "5 2"]:
+        """The library's directions of the moves."""
+        with jax.ensure_compile_time_eval(), jax.numpy_rank_promotion("allow"):
+            moves, _ = self.library._env._decode_discrete_actions(jnp.arange(NUM_MOVES))
+            return np.asarray(moves)
+
+    @cached_property
+    def _play(self) -> Callable[..., tuple[Any, Any]]:
+        """The function from key, world, memory and allies' actions to the next world and memory."""
+        physics = self.library._env
+
+        def play(key: Keys, world: Any, memory: Any, action: Array) -> tuple[Any, Any]:
+            key, enemy_key = split(key, 2)  # as in the library's step_env
+            units = batch_of_units(physics, world.unit_types)
+            enemy_action, memory = choose_actions(physics, enemy_key, memory, world, units)
+            orders = give_orders(physics, self.directions, jnp.concatenate([action, enemy_action]))
+            return fight(physics, key, world, units, orders), memory
+
+        return batch_last(play)
+
+    def _observation(self, world: Any, units: Units) -> Observation:
+        local, legal, state = observe(self.library._env, world, units)
+        return Observation(local=local, legal=legal, active=self._alive(world)[0], state=state)
 
     def _alive(self, world: Any) -> tuple[Bool[Array, "A"], Bool[Array, "B"]]:
         return world.unit_alive[: self.library.num_allies], world.unit_alive[
