@@ -17,7 +17,7 @@ from ratiosym.learning.learner import evaluate, fresh_state, init_state, train_s
 from ratiosym.learning.train import episode_keys, make_learner
 from ratiosym.objectives import OBJECTIVES
 from ratiosym.runs.files import read_json
-from tests.example_runs import run_command, run_python
+from tests.example_runs import run_command
 from tests.learning.helpers import traced
 
 # Two steps per rollout in two groups of two environments, as needed for two minibatches: fast to
@@ -104,18 +104,12 @@ def test_every_objective_trains_with_choices_and_with_numbers(task, objective):
     check(*update(task, objective))
 
 
-def test_a_fresh_process_traces():
-    """There, the task's library is imported and its objects are created while tracing."""
-    code = "from tests.learning.test_every_task import trace; trace('connector-5x5x3a')"
-    done = run_python("-c", code)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "task", ["connector-5x5x3a", "rware-tiny-2ag", "sar-100tg-2ag", "smax-2s3z"]
 )
 def test_a_fresh_process_trains(task, tmp_path):
+    """There, the task's library is imported and its objects are created while tracing."""
     done = run_command("train", task, "--preset", "smoke", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert read_json(tmp_path / "run" / "summary.json")["task"] == task
