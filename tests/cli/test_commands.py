@@ -232,7 +232,7 @@ def test_words_that_are_no_command_line(ask, here, words, said):
 
 def test_defaults_of_the_small_commands(here):
     assert command("demo") == Demo()
-    assert command("evaluate", str(here)) == Evaluate(here)
+    assert command("evaluate", str(here)) == Evaluate(str(here))
 
 
 # ------------------------------------------------------------------------------------------- errors

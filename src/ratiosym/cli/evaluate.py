@@ -12,7 +12,7 @@ class Evaluate(Command):
 
     examples:
       ratiosym evaluate runs/first --episodes 320
-      ratiosym evaluate zoo:connector-5x5x3a                    ships with ratiosym
+      ratiosym evaluate zoo:connector-5x5x3a                    a shipped team
       ratiosym evaluate runs/paxmen --task paxmen-4a-heldout    unseen layouts
       ratiosym evaluate runs/aerojax --task aerojax-2v2-l4      strong opponents
     """

@@ -13,7 +13,7 @@ class Render(Command):
 
     examples:
       ratiosym render runs/first --out first.gif                   a trained team
-      ratiosym render zoo:connector-5x5x3a                         ships with ratiosym
+      ratiosym render zoo:connector-5x5x3a                         a shipped team
       ratiosym render paxmen-4a --team oracle --out oracle.gif     a scripted team
       ratiosym render runs/aerojax --out fight.acmi                for Tacview
     """
