@@ -81,7 +81,7 @@ def show_comparison(out: Path, task: str, summaries: dict[str, dict[str, Any]]) 
     steps = next(iter(summaries.values()))["steps"]
     table = Table(title=f"{task}, {steps:,} steps, one seed each", title_justify="left")
     table.add_column("objective")
-    for column in ("trust region", "before", "after", "best", "ratios", "steps/s"):
+    for column in ("region", "before", "after", "best", "ratios"):
         table.add_column(column, justify="right")
     for objective, summary in summaries.items():
         bounds = read_config(out / objective).bounds
@@ -95,14 +95,13 @@ def show_comparison(out: Path, task: str, summaries: dict[str, dict[str, Any]]) 
             f"{summary['final_return']:.2f}",
             f"{absolute['mean_return']:.2f} ± {error:.2f}",
             f"{training['ratio_min'].min():.2g} to {training['ratio_max'].max():.2g}",
-            f"{summary['median_steps_per_second']:,.0f}",
         )
     console.print(table)
     console.print(
-        "Mean episode returns before and after training, and over 320 episodes with the best "
-        "parameters. Ratios: the smallest and largest of all samples and updates; how far actions "
-        "became less and more likely within one update. One seed each shows that both learn, not "
-        "which is better."
+        "region: the two target ratios. before, after, best: mean returns before and after training, and of 320 episodes with the best "
+        "parameters. ratios: the smallest and the largest of all samples, which is how much less "
+        "and more likely an action became within one update. One seed each shows that both learn, "
+        "not which is better."
     )
 
 

@@ -120,10 +120,10 @@ class Tune(WorkersCommand):
         for search in searches:
             search.validate()
         start_jax()
-        executor = None if self.is_single() else self.make_executor()
+        executor = self.make_executor()
         for search in searches:
             with show_search_progress(search) as on_progress:
-                outcome = tune(search, executor, on_progress)
+                outcome = tune(search, None if self.is_single() else executor, on_progress)
             show_outcome(outcome, draw_search(search.out))
             clear_programs()
 

@@ -14,6 +14,8 @@ from ratiosym.errors import InputError
 from ratiosym.learning.evaluate import Moment
 from ratiosym.runs.files import write_whole
 
+Picture = UInt8[np.ndarray, "H W 3"]
+
 MAX_PICTURES = 200  # longer episodes skip steps
 SECONDS = 0.1  # per picture
 LAST_SECONDS = 2.0  # for the last picture
@@ -65,7 +67,7 @@ def make_pictures(env: Any, moments: Sequence[Moment], title: str) -> list[Pictu
     return pictures
 
 
-def beside(pictures: Sequence[Picture]) -> Picture:
+def beside(pictures: Sequence[Picture]) -> UInt8[np.ndarray, "H wider 3"]:
     """Put pictures of equal height next to each other."""
     gap = np.full((pictures[0].shape[0], GAP, 3), 255, np.uint8)
     parts = [part for picture in pictures for part in (gap, picture)]
@@ -107,7 +109,7 @@ def check_film(env: Any, path: Path) -> None:
         )
 
 
-def with_caption(picture: UInt8[np.ndarray, "H W 3"], text: str) -> UInt8[np.ndarray, "taller W 3"]:
+def with_caption(picture: Picture, text: str) -> UInt8[np.ndarray, "taller W 3"]:
     """Add a line of text above a picture, as large as fits."""
     width = picture.shape[1]
     size = 16

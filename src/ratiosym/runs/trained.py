@@ -89,6 +89,8 @@ def env_to_play(trained: Trained, task: str | None, env: Env | None) -> Env:
     else:
         environment = read_run_record(trained.directory / CONFIG).environment
         own = find_env(trained.config, env, environment, trained.directory)
+    # An environment may have changed since, for example with its library.
+    load_actor(checkpoint.flatten(trained.actor), trained.model, own.spec, "")
     if task is None:
         return own
     check_task_fits(own.spec, task)
