@@ -99,9 +99,9 @@ def show_comparison(out: Path, task: str, summaries: dict[str, dict[str, Any]]) 
     console.print(table)
     console.print(
         "region: the two target ratios. before, after, best: mean returns before and after "
-        "training, and of 320 episodes with the best parameters. ratios: the smallest and the largest of all samples, which is how much less "
-        "and more likely an action became within one update. One seed each shows that both learn, "
-        "not which is better."
+        "training, and of 320 episodes with the best parameters. ratios: the smallest and the "
+        "largest of all samples, which is how much less and more likely an action became within "
+        "one update. One seed each shows that both learn, not which is better."
     )
 
 
