@@ -20,6 +20,7 @@ MAX_PICTURES = 200  # longer episodes skip steps
 SECONDS = 0.1  # per picture
 LAST_SECONDS = 2.0  # for the last picture
 PAUSE = 12  # pictures between two episodes of a comparison
+FONT_SIZE = 16  # of captions, where they fit
 GAP = 16  # pixels between pictures side by side
 
 
@@ -112,11 +113,12 @@ def check_film(env: Any, path: Path) -> None:
 def with_caption(picture: Picture, text: str) -> UInt8[np.ndarray, "taller W 3"]:
     """Add a line of text above a picture, as large as fits."""
     width = picture.shape[1]
-    size = 16
+    size = FONT_SIZE
     font = ImageFont.load_default(size)
     while size > 7 and font.getlength(text) > width - 8:
         size -= 1
         font = ImageFont.load_default(size)
-    strip = Image.new("RGB", (width, size + 10), "white")
+    # As high for small letters, so that all pictures of a film have one size.
+    strip = Image.new("RGB", (width, FONT_SIZE + 10), "white")
     ImageDraw.Draw(strip).text((4, 4), text, fill=(20, 20, 20), font=font)
     return np.concatenate([np.asarray(strip), picture])
