@@ -131,7 +131,7 @@ def _zero_without_advantage(
     gradient. With this, setting Â = 0 excludes a sample whatever its log-ratio.
     """
     xp = _namespace(log_ratio=log_ratio, advantage=advantage)
-    return xp.where(advantage == 0, xp.zeros_like(log_ratio), log_ratio)
+    return xp.where(advantage == 0, 0.0, log_ratio)
 
 
 def _like(xp: Any, array: Array, bounds: Bounds) -> Bounds:
