@@ -46,17 +46,17 @@ def write_search(directory, objective="mars", space=("b_upper", "b_lower"), extr
 def test_a_study_that_varies_the_region(tmp_path):
     regions = read_response([write_sweep(tmp_path)])
     assert [(r.objective, *map(float, r.bounds)) for r in regions] == [
-        ("mappo", 0.8, 1.2),
         ("mars", 0.8, 1.2),
         ("mars", 0.5, 2.0),
+        ("mappo", 0.8, 1.2),
     ]
     assert [r.task for r in regions] == [TASK] * 3
-    assert regions[0].width == regions[1].width == pytest.approx(math.log(1.2 / 0.8))
-    assert regions[2].width == pytest.approx(math.log(4))
-    assert regions[2].words == "0.5 to 2"
+    assert regions[0].width == regions[2].width == pytest.approx(math.log(1.2 / 0.8))
+    assert regions[1].width == pytest.approx(math.log(4))
+    assert regions[1].words == "0.5 to 2"
     # Returns rise to 0.9 and 1.0 in ten evaluations; the last two are 90% and 100% of that.
-    assert regions[2].seeds == pytest.approx({0: 0.9 * 0.95, 1: 1.0 * 0.95})
-    assert regions[2].estimate == pytest.approx((0.95 * 0.95, 0.9 * 0.95, 0.95))  # both points
+    assert regions[1].seeds == pytest.approx({0: 0.9 * 0.95, 1: 1.0 * 0.95})
+    assert regions[1].estimate == pytest.approx((0.95 * 0.95, 0.9 * 0.95, 0.95))  # both points
 
 
 def test_a_seeds_value_is_that_of_a_search():
@@ -88,6 +88,9 @@ def test_objectives_have_the_plans_order(tmp_path):
         "trial,state,epsilon,seed-1000\n0,complete,0.1,1.0\n1,complete,0.2,2.0\n"
     )
     found = [region.objective for region in analyse(load(tmp_path)).response]
+    assert found == ["mars", "mars", "mappo", "mappo"]
+    # Without a plan, that of the list of objectives.
+    found = [region.objective for region in read_response([tmp_path / "tuning"])]
     assert found == ["mars", "mars", "mappo", "mappo"]
 
 
@@ -139,7 +142,7 @@ def test_the_figure_shows_every_point(tmp_path):
     )
     assert [tick.get_text() for tick in axis.get_xticklabels()] == ["0.8–1.2", "0.5–2"]
     drawn = [tuple(line.get_ydata()) for line in axis.get_lines()]
-    assert drawn.count(tuple(regions[2].seeds.values())) == 2  # both seeds, and the interval
+    assert drawn.count(tuple(regions[1].seeds.values())) == 2  # both seeds, and the interval
 
 
 def test_a_whole_grid_is_no_line(tmp_path):

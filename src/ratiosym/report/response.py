@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from ratiosym.errors import InputError
-from ratiosym.objectives import Bounds, get_objective
+from ratiosym.objectives import OBJECTIVES, Bounds, get_objective
 from ratiosym.report.results import RunResult, StudyResults, load
 from ratiosym.report.search import read_rows
 from ratiosym.report.statistics import ENOUGH_RUNS, Estimate, generator, mean_estimate
@@ -83,7 +83,8 @@ def read_response(
     directories: Sequence[str | os.PathLike[str]], seed: int = 0
 ) -> tuple[Region, ...]:
     """Read the regions of directories of studies, searches or trees of searches."""
-    return make_regions([x for d in directories for x in directory_values(Path(d))], seed)
+    found = [x for d in directories for x in directory_values(Path(d))]
+    return make_regions(found, seed, list(OBJECTIVES))
 
 
 def directory_values(directory: Path) -> list[Found]:
