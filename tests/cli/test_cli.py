@@ -345,6 +345,7 @@ def test_a_loss_that_is_not_finite(ask, here, monkeypatch):
     assert checkpoint.load(here / "run" / "checkpoint").meta.update == 2
 
 
+@pytest.mark.slow
 def test_a_learning_rate_that_is_far_too_large(ask, here):
     message = ask(*SMOKE, "--actor-learning-rate", 1e30, "--out", "run", code=2)
     assert re.match(
@@ -630,6 +631,7 @@ def test_evaluate(ask, whole, whole_seeds):
     )
 
 
+@pytest.mark.slow
 def test_demo_compares_two_objectives_and_is_reused(ask, here, monkeypatch):
     """Uses the sizes of a smoke run, which are already compiled; a slow test runs the real demo."""
     small = dataclasses.asdict(preset("smoke", TASK).shape)
