@@ -28,6 +28,8 @@ ROOT = Path(__file__).parents[1]
 _OWN = ("TF_CPP_MIN_LOG_LEVEL", "XLA_FLAGS")  # set when JAX starts
 _GIVEN = {name: os.environ[name] for name in _OWN if name in os.environ}  # before that
 COMMAND = Path(sys.executable).with_name("ratiosym")
+# For a process that must compute the same bits as this one, whatever the number of cores.
+SAME_DEVICES = {"JAX_NUM_CPU_DEVICES": "2"}
 
 
 @cache

@@ -46,7 +46,9 @@ def often(monkeypatch):
 
 
 def killed(moment, directory, num_seeds=1):
-    done = run_python("-m", "tests.runs.killed", moment, directory, num_seeds)
+    done = run_python(
+        "-m", "tests.runs.killed", moment, directory, num_seeds, env=runs.SAME_DEVICES
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert done.stderr == ""
     assert all(not (d / "summary.json").exists() for d in run_directories(directory))
@@ -228,7 +230,7 @@ def test_killed_many_times_at_random(whole, tmp_path):
     chance, directory, num_kills = random.Random(0), tmp_path / "run", 0
     words = [sys.executable, "-m", "tests.runs.killed", "never", str(directory)]
     while num_kills < 10:
-        process = subprocess.Popen(words, cwd=runs.ROOT, env=runs.environment())
+        process = subprocess.Popen(words, cwd=runs.ROOT, env=runs.environment(**runs.SAME_DEVICES))
         time.sleep(chance.uniform(1.0, 6.0))
         process.kill()
         if process.wait() == 0:
@@ -255,7 +257,7 @@ def test_killed_again_and_again_it_still_arrives(whole, tmp_path):
     )
     for moment in moments:
         killed(moment, directory)
-    done = runs.run_command("train", "--resume", directory)
+    done = runs.run_command("train", "--resume", directory, env=runs.SAME_DEVICES)
     assert done.returncode == 0, done.stderr
     expect_same_numbers(directory, whole)
 
