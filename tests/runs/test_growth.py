@@ -24,7 +24,7 @@ from ratiosym.runs import checkpoint
 
 arrays = {f"params/{i}": np.ones((8, 8), np.float32) for i in range(40)}
 found = []
-for update in range(121):
+for update in range(241):
     checkpoint.save(Path(sys.argv[1]), arrays, checkpoint.Meta(update))
     if update % 60 == 0:
         found.append(memory())
@@ -62,8 +62,8 @@ def measure(code, directory):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_checkpoints(tmp_path):
-    _, middle, end = measure(SAVES, tmp_path / "checkpoint")
-    assert end - middle < 60 * 25_000  # 40,000 and more where memory is not returned
+    _, warm, *_, end = measure(SAVES, tmp_path / "checkpoint")
+    assert end - warm < 180 * 25_000  # 40,000 and more where memory is not returned
 
 
 @pytest.mark.slow
