@@ -1,6 +1,7 @@
 """Tables: read back bit for bit; appended, truncated and restored."""
 
 import math
+import shutil
 
 import numpy as np
 import pytest
@@ -185,3 +186,11 @@ def test_rows_that_are_lost_for_good_are_reported_and_nothing_is_changed(paths):
         with pytest.raises(InputError, match=r"The rows of '.*table\.csv' .* are lost: both it"):
             action(*paths, extent)
     assert [path.read_bytes() for path in paths] == before
+
+
+def test_a_directory_that_is_gone_is_no_changed_table(paths):
+    """It is reported like any other place that cannot be written."""
+    extent = append(paths, ROWS)[4]
+    shutil.rmtree(paths[0].parent)
+    with pytest.raises(FileNotFoundError):
+        restore_table(*paths, extent)

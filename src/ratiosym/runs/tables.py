@@ -87,6 +87,7 @@ def _write_all(file: int, data: bytes) -> None:
 def check_table(path: Path, journal: Path, extent: Extent) -> None:
     """Raise ``InputError`` if neither the table nor its journal has the rows of a checkpoint."""
     if not any(_has_beginning(p, extent) for p in (path, journal)):
+        path.parent.stat()  # a directory that is gone is a FileNotFoundError, not a changed table
         raise InputError(
             f"The rows of '{path}' up to the checkpoint are lost: both it and its journal "
             f"'{journal}' have been changed. Restore one of them, or start a new run."
