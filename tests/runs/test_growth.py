@@ -22,11 +22,11 @@ from pathlib import Path
 import numpy as np
 from ratiosym.runs import checkpoint
 
-arrays = {f"params/{i}": np.ones((8, 8), np.float32) for i in range(40)}
+arrays = {f"params/{i}": np.ones((32, 32), np.float32) for i in range(40)}
 found = []
-for update in range(241):
+for update in range(601):
     checkpoint.save(Path(sys.argv[1]), arrays, checkpoint.Meta(update))
-    if update % 60 == 0:
+    if update % 300 == 0:
         found.append(memory())
 print(json.dumps(found))
 """
@@ -62,8 +62,8 @@ def measure(code, directory):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_checkpoints(tmp_path):
-    _, warm, *_, end = measure(SAVES, tmp_path / "checkpoint")
-    assert end - warm < 180 * 25_000  # 40,000 and more where memory is not returned
+    _, middle, end = measure(SAVES, tmp_path / "checkpoint")
+    assert end - middle < 300 * 30_000  # a checkpoint has 160,000 bytes; freed memory is scattered
 
 
 @pytest.mark.slow
