@@ -39,7 +39,7 @@ PEERS = {
 PEER_PEAK = 175.0
 GOALS = {"one core": 0.55, "all cores": 0.5, "ratio": 1.8}
 NUM_ENVS = 64
-NUM_TURNS = 2
+NUM_TURNS = 3
 
 
 def flops_per_step(spec: EnvSpec, shape: RunShape) -> float:
