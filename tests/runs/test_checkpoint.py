@@ -348,3 +348,39 @@ def test_saving_an_update_again_replaces_it(state, saved):
     save_seed(saved, other)
     assert updates(saved) == [2]
     assert load(saved).arrays["best_return"] == np.float32(0.1) + np.float32(1)
+
+
+@pytest.mark.parametrize("moment", ["before the arrays", "after the arrays"])
+def test_a_directory_that_is_moved_while_it_is_written_does_not_reappear(
+    tmp_path, state, monkeypatch, moment
+):
+    run, write = tmp_path / "out", checkpoint._write_state
+    run.mkdir()
+
+    def write_state(path, arrays):
+        if moment == "after the arrays":
+            write(path, arrays)
+        run.rename(tmp_path / "moved")
+        if moment == "before the arrays":
+            write(path, arrays)
+
+    monkeypatch.setattr(checkpoint, "_write_state", write_state)
+    with pytest.raises(FileNotFoundError):
+        save_seed(run / "checkpoint", state)
+    assert not run.exists()
+
+
+def test_what_somebody_put_in_the_place_of_a_moved_directory_is_kept(tmp_path, state, monkeypatch):
+    directory, write = tmp_path / "out" / "checkpoint", checkpoint._write_state
+    directory.mkdir(parents=True)
+
+    def write_state(path, arrays):
+        directory.parent.rename(tmp_path / "moved")
+        directory.mkdir(parents=True)
+        (directory / "other").touch()
+        write(path, arrays)
+
+    monkeypatch.setattr(checkpoint, "_write_state", write_state)
+    with pytest.raises(FileNotFoundError):
+        save_seed(directory, state)
+    assert [p.name for p in directory.iterdir()] == ["other"]

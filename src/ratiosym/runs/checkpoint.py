@@ -11,6 +11,7 @@ instead it records the length of the tables (``tables.Extent``).
 
 import asyncio
 import ctypes
+import errno
 import hashlib
 import json
 import logging
@@ -33,7 +34,6 @@ from jaxtyping import PyTree
 from ratiosym.errors import InputError
 from ratiosym.learning.learner import Learner, TrainState, fresh_state, place_state
 from ratiosym.plain import read_record
-from ratiosym.runs.files import write_whole
 
 FORMAT = 2
 # Parallel seeds may be killed one checkpoint apart; all of them then have the previous one.
@@ -78,11 +78,19 @@ def save(directory: Path, state: PyTree, meta: Meta) -> None:
     final = directory / str(meta.update)
     temporary = (directory / f"{UNFINISHED}{meta.update}-{secrets.token_hex(8)}").absolute()
     temporary.mkdir()
+    identity = directory.stat()
     try:
         _write_state(temporary / STATE, state)
-        write_whole(temporary / META, json.dumps(vars(meta), indent=2))
+        if not os.path.samestat(directory.stat(), identity):
+            # Moved or removed, and created anew by the library: a moved run must not reappear.
+            shutil.rmtree(temporary, ignore_errors=True)
+            with suppress(OSError):  # not empty: somebody else has put something there
+                directory.rmdir()
+                directory.parent.rmdir()
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(directory))
+        (temporary / META).write_text(json.dumps(vars(meta), indent=2))
         listing = {"format": FORMAT, "files": checksums(temporary)}
-        write_whole(temporary / LISTING, json.dumps(listing, indent=2))
+        (temporary / LISTING).write_text(json.dumps(listing, indent=2))
         _sync(temporary)
         if final.exists():  # from before a resume, with the same numbers
             discard(final)
