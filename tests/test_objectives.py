@@ -526,6 +526,13 @@ def test_bounds_on_the_wrong_side_of_one_are_refused(surrogate, bounds):
 
 
 @pytest.mark.unchecked
+@pytest.mark.parametrize("bounds", [(0.8, 1.2, 1.5), (0.8,), 1.2, np.array([0.8, 1.2])])
+def test_bounds_that_are_no_pair_are_refused(bounds):
+    with pytest.raises(InputError, match="it must be a pair of target ratios"):
+        barrier(U, ONES, bounds)
+
+
+@pytest.mark.unchecked
 def test_weights_of_another_shape_or_library_are_refused():
     with pytest.raises(
         InputError, match=r"`weight` has the shape \(4,\); the shapes must be equal"
