@@ -402,6 +402,7 @@ def test_train_without_a_directory(ask, here):
     assert (here / "runs" / TASK / "mars" / "seed-0" / "summary.json").exists()
 
 
+@pytest.mark.slow
 def test_train_seeds_side_by_side(ask, here):
     text = ask(*SMOKE, "--num-seeds", 2, "--seed", 5, "--out", "run")
     assert f"{TASK} mars x2  512 of 512 steps" in text

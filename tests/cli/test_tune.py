@@ -262,6 +262,7 @@ def test_progress_in_words():
 # ---------------------------------------------------------------------------------- from end to end
 
 
+@pytest.mark.slow
 def test_a_search_and_a_run_with_what_it_found(ask, here):
     words = (*SMOKE, "--trials", 2, "--num-seeds", 1, "--steps", 256, "--out", "search")
     text = ask(*words)

@@ -116,6 +116,7 @@ def test_tacview_gets_the_whole_episode(ask, here):
     assert any(line.startswith("0,Event=Destroyed|") for line in lines)
 
 
+@pytest.mark.slow
 def test_a_film_of_a_scripted_team(ask, here):
     assert ask("render", "paxmen-4a", "--team", "oracle", "--out", "deep/oracle.gif").split() == [
         "deep/oracle.gif"

@@ -165,6 +165,7 @@ def num_different(state):
     return len(np.unique(np.asarray(jax.random.key_data(state.key)), axis=0))
 
 
+@pytest.mark.slow
 def test_no_two_episodes_of_a_real_task_share_a_start_unless_the_pool_ran_dry():
     _, num_starts, outcome, state, _ = connector_play()
     num_ended = len(outcome.terminated)

@@ -262,6 +262,7 @@ def test_killed_again_and_again_it_still_arrives(whole, tmp_path):
     expect_same_numbers(directory, whole)
 
 
+@pytest.mark.slow
 def test_seeds_killed_one_checkpoint_apart(whole_seeds, tmp_path):
     directory = tmp_path / "seeds"
     killed("instead-of:seed-1/checkpoint/8", directory, num_seeds=2)

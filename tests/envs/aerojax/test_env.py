@@ -61,6 +61,7 @@ def keys_for(seed):
     return jax.random.split(jax.random.key(seed), (LENGTH, NUM))
 
 
+@pytest.mark.slow
 def test_a_million_random_and_bang_bang_aircraft_steps_stay_finite_and_pay_what_happened():
     """Two batches of 512,000 aircraft-steps; the reward is recomputed from the log of fates."""
     states, _ = starts()
