@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Lock files are complete, so pip need not look for dependencies; modules are byte-compiled when first imported.
+INSTALL := -m pip install -q --disable-pip-version-check --no-deps --no-compile
 # One worker process per core, up to eight; each has a few GB of compiled programs. A module's tests
 # stay in one worker, where they share compiled programs.
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 8 --dist loadfile
@@ -23,13 +25,13 @@ $(BIN)/python:
 
 $(VENV)/.installed: requirements.lock pyproject.toml | $(BIN)/python
 	@echo "Installing into $(VENV) from requirements.lock ..."
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python $(INSTALL) --require-hashes -r requirements.lock
+	@$(BIN)/python $(INSTALL) --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 	@echo "Installing test tools into $(VENV) from requirements-dev.lock ..."
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(BIN)/python $(INSTALL) --require-hashes -r requirements-dev.lock
 	@touch $@
 
 install: $(VENV)/.installed  ## install the package and its dependencies into .venv
@@ -60,9 +62,9 @@ system-tools:
 $(TORCH_VENV)/.installed: requirements-torch.lock pyproject.toml
 	@$(PYTHON) -m venv $(TORCH_VENV)
 	@echo "Installing PyTorch into $(TORCH_VENV) ..."
-	@$(TORCH_VENV)/bin/python -m pip install -q --disable-pip-version-check --no-deps "$(TORCH)"
-	@$(TORCH_VENV)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r requirements-torch.lock
-	@$(TORCH_VENV)/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(TORCH_VENV)/bin/python $(INSTALL) "$(TORCH)"
+	@$(TORCH_VENV)/bin/python $(INSTALL) --require-hashes -r requirements-torch.lock
+	@$(TORCH_VENV)/bin/python $(INSTALL) --no-build-isolation -e .
 	@$(TORCH_VENV)/bin/python -c 'import torch' || { echo "pip found no CPU build of $(TORCH). Set PIP_EXTRA_INDEX_URL to PyTorch's index of CPU wheels, or PIP_FIND_LINKS to a directory with the wheel, and try again."; rm -rf $(TORCH_VENV); exit 2; }
 	@touch $@
 
@@ -72,7 +74,7 @@ test-torch: $(TORCH_VENV)/.installed  ## run the tests with PyTorch, TorchRL and
 $(DOCS_VENV)/.installed: requirements-docs.lock
 	@$(PYTHON) -m venv $(DOCS_VENV)
 	@echo "Installing MkDocs into $(DOCS_VENV) from requirements-docs.lock ..."
-	@$(DOCS_VENV)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-docs.lock
+	@$(DOCS_VENV)/bin/python $(INSTALL) --require-hashes -r requirements-docs.lock
 	@touch $@
 
 docs: $(DOCS_VENV)/.installed  ## build the documentation as an offline site: site/index.html
