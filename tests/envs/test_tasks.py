@@ -138,7 +138,16 @@ def test_one_program_steps_through_ends_that_only_the_caller_follows_with_a_star
     assert num_traces == {"reset": 1, "step": 1}
 
 
-@EVERY_TASK
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            task.name,
+            marks=() if task.name in ("mpe-spread-3ag", "paxmen-4a") else pytest.mark.slow,
+        )
+        for task in representative()
+    ],
+)
 def test_side_by_side_is_as_alone(name, key):
     env = make(name)
     start_keys, action_keys, step_keys = jax.random.split(key, (3, 3))

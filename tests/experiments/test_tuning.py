@@ -678,6 +678,7 @@ def test_an_unreachable_database(tmp_path):
 # ------------------------------------------------------------------------------------ real training
 
 
+@pytest.mark.slow
 def test_a_seed_is_the_run_that_train_would_do(tmp_path_factory):
     """Bit for bit: the evaluations of a search's seed are those of 'ratiosym train'."""
     kept = read_table(runs.whole_run(tmp_path_factory.getbasetemp()) / "evaluations.csv")

@@ -67,7 +67,7 @@ def test_one_device_and_two_agree():
     [
         pytest.param(2, 2, (2, 1), id="a seed on each device"),
         pytest.param(2, 1, (1, 1), id="two seeds on one device", marks=pytest.mark.slow),
-        pytest.param(3, 2, (1, 2), id="three seeds over groups on devices"),
+        pytest.param(3, 2, (1, 2), id="three seeds over groups on devices", marks=pytest.mark.slow),
     ],
 )
 def test_seeds_side_by_side_are_as_alone(num_seeds, num_devices, layout):

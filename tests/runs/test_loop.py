@@ -192,10 +192,10 @@ def test_without_a_directory_a_run_goes_where_its_name_says(tmp_path, monkeypatc
     [
         ("start", []),
         ("instead-of:checkpoint/8", [4, 6]),
-        ("torn:training-5", [2, 4]),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in [
+                ("torn:training-5", [2, 4]),
                 ("update-3", [0, 2]),
                 ("appears:checkpoint/.writing-8*", [4, 6]),
                 ("torn:journal-6", [2, 4]),

@@ -105,6 +105,7 @@ def half_turned_swap(state):
     )
 
 
+@pytest.mark.slow
 def test_swapping_the_teams_swaps_the_fates():
     """L4 has no noise, so the swapped episode is the same from the other side."""
     states, _ = starts()
@@ -231,6 +232,7 @@ def test_mixed_types_and_presets_keep_the_contract(key):
     check_env(AeroJax(1, replace(PRESETS["hard"], time_limit=60)), key, 70)
 
 
+@pytest.mark.slow
 def test_memory_grows_with_the_number_of_environments_and_no_faster():
     """256 environments need at most slightly more than four times the memory of 64."""
 

@@ -59,7 +59,7 @@ def check_timestep(env, timestep, expected, step_count):
     assert seen.step_count == step_count
 
 
-@pytest.mark.parametrize("core", list(environments("paxmen-4a", "aerojax-2v2")))
+@pytest.mark.parametrize("core", list(environments("paxmen-4a")))
 def test_the_librarys_check(core):
     env = JumanjiEnv(core)
     with jax.numpy_rank_promotion("allow"):
