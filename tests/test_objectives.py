@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from ratiosym import objectives
 from ratiosym.errors import InputError
 from ratiosym.objectives import (
+    NEAREST,
     OBJECTIVES,
     QUANTILES,
     Bounds,
@@ -344,6 +345,12 @@ def test_value_out_of_range_is_refused(name, parameters):
     assert "\n" not in str(e.value)
 
 
+def test_a_value_may_be_as_near_to_its_limits_as_the_message_says():
+    epsilon = OBJECTIVES["maspo"].parameters[0]
+    epsilon.check(epsilon.low + NEAREST)
+    epsilon.check(epsilon.high - NEAREST)
+
+
 def test_limits_differ_where_the_targets_do():
     assert OBJECTIVES["mars-multiplicative"].bounds(b=2.5) == Bounds(0.4, 2.5)
     assert OBJECTIVES["mappo-asymmetric"].bounds(epsilon_lower=0.5, epsilon_upper=9.0) == Bounds(
@@ -386,6 +393,14 @@ def test_known_bounds_must_enclose_one(targets, values):
 def test_traced_bounds_are_not_checked():
     wrong = jax.jit(lambda lower, upper: independent(lower, upper))(1.2, 0.8)
     np.testing.assert_allclose(wrong, (1.2, 0.8), rtol=1e-6)
+
+
+def test_default_regions_reach_from_0_8_to_1_2_or_the_nearest_that_an_objective_can_have():
+    found = {name: tuple(map(float, objective.bounds())) for name, objective in OBJECTIVES.items()}
+    assert found == {
+        name: (pytest.approx(1 / 1.2 if name == "mars-multiplicative" else 0.8), 1.2)
+        for name in OBJECTIVES
+    }
 
 
 @pytest.mark.parametrize("name", sorted(OBJECTIVES))
@@ -495,8 +510,8 @@ def test_numpys_differences_are_the_papers_gradient(name, parameters):
 U, ONES = np.zeros((4, 1)), np.ones((4, 1))
 WRONG_ARRAYS = {
     "two libraries": (jnp.zeros(3), np.ones(3), "must be arrays of the same library"),
-    "a list": ([0.1], np.ones(1), "must be arrays of the same library"),
-    "a number": (np.zeros(3), 1.0, "must be arrays of the same library"),
+    "a list": ([0.1], np.ones(1), "`log_ratio` is of type list, `advantage` is of type numpy"),
+    "a number": (np.zeros(3), 1.0, "`advantage` is of type float; they must be arrays of the same"),
     "integers": (U, ONES.astype(int), "`advantage` has the dtype int64; it must be floating-point"),
     "shapes": (
         U,
@@ -518,7 +533,8 @@ def test_wrong_arrays_are_refused_in_one_sentence(surrogate, case):
 
 @pytest.mark.parametrize("surrogate", [clipped, quadratic, barrier, ratio_diagnostics])
 @pytest.mark.parametrize(
-    "bounds", [(1.2, 0.8), (0.8, 1.0), (0.0, 1.2), (1.1, 1.2), (0.8, math.inf)]
+    "bounds",
+    [(1.2, 0.8), (0.8, 1.0), (0.0, 1.2), (1.1, 1.2), (0.8, math.inf), (np.array(1.1), np.array(2))],
 )
 def test_bounds_on_the_wrong_side_of_one_are_refused(surrogate, bounds):
     with pytest.raises(InputError, match="0 < lower < 1 < upper"):
@@ -596,6 +612,16 @@ def test_diagnostics_map_and_handle_one_sample_or_none():
     np.testing.assert_allclose(found.quantiles[2], np.quantile([one, e], QUANTILES), rtol=1e-6)
     np.testing.assert_allclose(found.beyond_target, [1, 0, 0.5])
     np.testing.assert_allclose(found.approximate_kl, [one - 0.5, 0, (one + e) / 2 - 1], atol=1e-6)
+
+
+def test_diagnostics_of_one_ratio_of_numpys():
+    found = ratio_diagnostics(np.array([0.5]), np.array([1.0]), Bounds(0.8, 1.2))
+    np.testing.assert_allclose(found.quantiles, np.full(5, math.exp(0.5)))
+
+
+def test_a_ratio_at_its_target_is_not_beyond_it():
+    u, A = np.log([2.0, 0.5]), np.array([1.0, -1.0])
+    assert ratio_diagnostics(u, A, Bounds(0.5, 2.0)).beyond_target == 0
 
 
 def test_diagnostics_of_far_ratios_are_numbers():
