@@ -619,6 +619,22 @@ def test_diagnostics_of_one_ratio_of_numpys():
     np.testing.assert_allclose(found.quantiles, np.full(5, math.exp(0.5)))
 
 
+@pytest.mark.parametrize("num", [1, 4])
+def test_weighted_diagnostics_of_numpys_arrays_are_jaxs(num):
+    u, A, bounds = np.linspace(-0.5, 0.5, num), np.ones(num), Bounds(0.8, 1.2)
+    for weight in (np.ones(num), np.arange(num) < num // 2):
+        found = ratio_diagnostics(u, A, bounds, weight)
+        expected = ratio_diagnostics(*map(jnp.asarray, (u, A)), bounds, jnp.asarray(weight))
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_without_advantage_the_target_is_the_upper_one():
+    """Equation 40, as for the surrogates."""
+    found = ratio_diagnostics(np.log([1.5, 0.5]), np.zeros(2), Bounds(0.8, 1.2))
+    assert found.beyond_target == 0.5
+
+
 def test_a_ratio_at_its_target_is_not_beyond_it():
     u, A = np.log([2.0, 0.5]), np.array([1.0, -1.0])
     assert ratio_diagnostics(u, A, Bounds(0.5, 2.0)).beyond_target == 0
