@@ -631,7 +631,7 @@ def test_weighted_diagnostics_of_numpys_arrays_are_jaxs(num):
 
 def test_without_advantage_the_target_is_the_upper_one():
     """Equation 40, as for the surrogates."""
-    found = ratio_diagnostics(np.log([1.5, 0.5]), np.zeros(2), Bounds(0.8, 1.2))
+    found = ratio_diagnostics(np.log([1.5, 1.0]), np.zeros(2), Bounds(0.8, 1.2))
     assert found.beyond_target == 0.5
 
 
