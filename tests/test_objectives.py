@@ -534,7 +534,14 @@ def test_wrong_arrays_are_refused_in_one_sentence(surrogate, case):
 @pytest.mark.parametrize("surrogate", [clipped, quadratic, barrier, ratio_diagnostics])
 @pytest.mark.parametrize(
     "bounds",
-    [(1.2, 0.8), (0.8, 1.0), (0.0, 1.2), (1.1, 1.2), (0.8, math.inf), (np.array(1.1), np.array(2))],
+    [
+        (1.2, 0.8),
+        (0.8, 1.0),
+        (1.0, 1.2),
+        (0.0, 1.2),
+        (0.8, math.inf),
+        (np.array(1.1), np.array(2)),
+    ],
 )
 def test_bounds_on_the_wrong_side_of_one_are_refused(surrogate, bounds):
     with pytest.raises(InputError, match="0 < lower < 1 < upper"):
