@@ -572,6 +572,30 @@ def test_a_whole_update_is_epochs_of_minibatches_by_the_book():
     np.testing.assert_allclose(metrics.critic_grad_norm, critic_norm, rtol=1e-3)
 
 
+def test_the_error_of_the_first_ratios_is_the_largest():
+    """Of one minibatch with all samples, whose stored log-probabilities are not the policy's."""
+    params, batch = example_batch(is_continuous=True)
+    shape = dataclasses.replace(SHAPE, num_epochs=1, num_minibatches=1)
+    keys = jax.random.split(jax.random.key(0), 2)
+    _, _, metrics = jax.jit(
+        lambda p, b: update(
+            shape,
+            MODEL,
+            quadratic,
+            p,
+            init_optimiser(p),
+            b,
+            keys,
+            Hyperparameters(),
+            BOUNDS,
+            average=lambda x: x,
+        )
+    )(params, batch)
+    extremes = np.array([metrics.ratios.minimum, metrics.ratios.maximum])
+    assert 0 < extremes[0] < 1 < extremes[1]
+    np.testing.assert_allclose(metrics.first_ratio_error, np.abs(np.log(extremes)).max(), rtol=1e-4)
+
+
 def test_first_moments_are_zero_and_apart():
     params = random_params(Drift().spec, SHAPE)
     optimiser = init_optimiser(params)
