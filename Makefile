@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Without bytecode on disk every process would compile JAX's modules again, 3 seconds each.
+unexport PYTHONDONTWRITEBYTECODE
 # Lock files are complete, so pip need not look for dependencies; modules are byte-compiled when first imported.
 INSTALL := -m pip install -q --disable-pip-version-check --no-deps --no-compile
 # One worker process per core, up to eight; each has a few GB of compiled programs. A module's tests

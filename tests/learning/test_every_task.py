@@ -46,8 +46,8 @@ def tiny(task, objective="mars"):
 def trace(task):
     """Trace a start, an update and an evaluation. An update must not change shapes or dtypes."""
     config, learner = tiny(task)
-    start = partial(fresh_state, learner.env, learner.shape, learner.model)
-    state = jax.eval_shape(start, jnp.zeros(1, jnp.uint32))
+    parts = (learner.env, learner.shape, learner.model)
+    state = fresh_state.eval_shape(*parts, jnp.zeros(1, jnp.uint32))
     numbers = traced(config.hyperparameters, config.bounds)
     after, _ = jax.eval_shape(partial(train_step, learner), state, *numbers)
     assert shapes(after) == shapes(state)

@@ -41,6 +41,9 @@ class TrainState(NamedTuple):
 
 SPECS = TrainState(P("seed"), P("seed"), P("seed", "group"), P("seed"), P("seed"))  # type: ignore[arg-type]
 
+# For a program that runs once, where compilation takes longer than it can save.
+UNOPTIMISED = {"xla_backend_optimization_level": 0}
+
 
 @dataclass(frozen=True)
 class Learner:
@@ -64,7 +67,7 @@ def place_state(learner: Learner, state: TrainState) -> TrainState:
     return place(learner.mesh, state, SPECS)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=(0, 1, 2), compiler_options=UNOPTIMISED)
 def fresh_state(env: Env, shape: RunShape, model: Model, seeds: UInt32[Array, "K"]) -> TrainState:
     """Create the state of every seed on one device (Algorithm 1, line 1)."""
 
@@ -154,6 +157,22 @@ def over_devices(metrics: UpdateMetrics) -> UpdateMetrics:
         ratios=ratios(metrics.ratios),
         active_ratios=ratios(metrics.active_ratios),
     )
+
+
+@partial(jax.jit, static_argnums=0)
+def keys_of_episodes(
+    num_episodes: int,
+    seeds: UInt32[Array, "K"],
+    stream: UInt32[Array, ""],
+    update: UInt32[Array, ""],
+) -> Keys:
+    """Return the keys of an evaluation's episodes, [K, n], given by seed, stream and update."""
+
+    def of_seed(seed: UInt32[Array, ""]) -> Keys:
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), stream), update)
+        return jax.random.split(key, num_episodes)
+
+    return jax.vmap(of_seed)(seeds)
 
 
 @partial(jax.jit, static_argnums=(0, 3))

@@ -2,29 +2,23 @@
 
 import dataclasses
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ratiosym.envs.protocol import Env
 from ratiosym.errors import InputError
 from ratiosym.learning.config import NETWORKS, Hyperparameters, RunConfig
 from ratiosym.learning.evaluate import Episodes
-from ratiosym.learning.learner import (
-    Learner,
-    TrainState,
-    evaluate,
-    init_state,
-    train_step,
-    update_best,
-)
+from ratiosym.learning.learner import Learner, TrainState, evaluate, keys_of_episodes
 from ratiosym.learning.mesh import make_mesh, to_host
 from ratiosym.learning.model import Params, check_model, make_model
+from ratiosym.learning.programs import Programs
 from ratiosym.objectives import QUANTILES, RatioDiagnostics, get_objective
 from ratiosym.types import Discrete, Keys
 
@@ -104,13 +98,15 @@ def train(
     bounds = jax.tree.map(np.float32, config.bounds)
 
     def evaluated(state: TrainState) -> Evaluated:
-        keys = episode_keys(seeds, _EVALUATION, update, config.shape.num_eval_episodes)
-        episodes = split_seeds(to_host(evaluate(learner, state.params, keys)), len(seeds))
-        state = update_best(learner, state, jnp.array([e.returns.mean() for e in episodes]))
+        keys = programs.episode_keys(seeds, _EVALUATION, update)
+        episodes = split_seeds(to_host(programs.evaluate(state.params, keys)), len(seeds))
+        returns = np.array([e.returns.mean() for e in episodes], np.float32)
+        state = programs.update_best(state, returns)
         return Evaluated(update, episodes, state)
 
+    programs = Programs(learner, config, len(seeds), is_new=state is None)
     if state is None:
-        state = init_state(learner, seeds)
+        state = programs.init_state(seeds)
         event = evaluated(state)
         state = event.state
         yield event
@@ -120,7 +116,7 @@ def train(
     while update < config.num_updates:  # Algorithm 1, line 3
         # collect, estimate advantages, optimise (lines 4 to 27)
         hyperparameters = jax.tree.map(np.float32, hyperparameters_at(config, update))
-        state, metrics = train_step(learner, state, hyperparameters, bounds)
+        state, metrics = programs.train_step(state, hyperparameters, bounds)
         update += 1
         pending.append((update, metrics))
         is_due = config.is_evaluation_due(update)
@@ -144,7 +140,8 @@ def train(
             state = event.state
             yield event
             clock = perf_counter()
-    yield Finished(absolute_metric(learner, state.best_params, seeds, update))
+    best = state.best_params
+    yield Finished(absolute_metric(learner, best, seeds, update, play=programs.evaluate))
 
 
 def hyperparameters_at(config: RunConfig, update: int) -> Hyperparameters:
@@ -170,13 +167,17 @@ def absolute_metric(
     seeds: Sequence[int],
     update: int,
     num_episodes: int = ABSOLUTE_EPISODES,
+    play: Callable[[Params, Keys], Episodes] | None = None,
 ) -> list[Episodes]:
-    """Play fresh episodes, in portions the size of an evaluation to avoid recompilation."""
+    """Play fresh episodes, in portions the size of an evaluation to avoid recompilation.
+
+    ``play`` is ``evaluate`` of this learner, if it has been compiled already.
+    """
+    play = play or partial(evaluate, learner)
     portion = learner.shape.num_eval_episodes
     keys = episode_keys(seeds, _ABSOLUTE, update, -(-num_episodes // portion) * portion)
     portions = [
-        to_host(evaluate(learner, params, keys[:, i : i + portion]))
-        for i in range(0, keys.shape[1], portion)
+        to_host(play(params, keys[:, i : i + portion])) for i in range(0, keys.shape[1], portion)
     ]
     whole = jax.tree.map(lambda *x: np.concatenate(x, axis=1)[:, :num_episodes], *portions)
     return split_seeds(whole, len(seeds))
@@ -184,12 +185,9 @@ def absolute_metric(
 
 def episode_keys(seeds: Sequence[int], stream: int, update: int, num_episodes: int) -> Keys:
     """Return the keys of an evaluation's episodes, [K, n], given by seed, stream and update."""
-
-    def of_seed(seed: int) -> Keys:
-        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), stream), update)
-        return jax.random.split(key, num_episodes)
-
-    return jnp.stack([of_seed(seed) for seed in seeds])
+    return keys_of_episodes(
+        num_episodes, np.array(seeds, np.uint32), np.uint32(stream), np.uint32(update)
+    )
 
 
 def split_seeds(tree: Any, num_seeds: int) -> list[Any]:

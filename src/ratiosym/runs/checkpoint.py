@@ -22,7 +22,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -306,7 +306,7 @@ def damaged(path: Path, reason: str) -> str:
 def restore(learner: Learner, checkpoints: list[Checkpoint]) -> TrainState:
     """Stack the checkpoints of parallel seeds and place them on the learner's devices."""
     seeds = jax.ShapeDtypeStruct((len(checkpoints),), np.uint32)
-    like = jax.eval_shape(partial(fresh_state, learner.env, learner.shape, learner.model), seeds)
+    like = fresh_state.eval_shape(learner.env, learner.shape, learner.model, seeds)
     one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), like)
     state = jax.tree.map(
         lambda *leaves: np.stack(leaves), *(unflatten(c.arrays, one) for c in checkpoints)

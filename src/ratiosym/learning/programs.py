@@ -1,0 +1,254 @@
+"""Compiled programs of a run, stored on disk as executables.
+
+JAX's compilation cache saves the compiler's work, but every start still traces and lowers each
+program, which takes longer than everything else together. Executables are therefore stored, too,
+if the configuration and installed source code determine them: if task, network and objective are
+built in. With a part of your own, programs are traced at every start. ``RATIOSYM_PROGRAMS=0`` turns
+this off.
+"""
+
+import hashlib
+import os
+import pickle
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import serialize_executable
+
+from ratiosym.envs.registry import is_builtin, make
+from ratiosym.learning.config import NETWORKS, RunConfig
+from ratiosym.learning.devices import cache_directory
+from ratiosym.learning.evaluate import Episodes
+from ratiosym.learning.learner import (
+    SPECS,
+    UNOPTIMISED,
+    Learner,
+    TrainState,
+    evaluate,
+    fresh_state,
+    keys_of_episodes,
+    place_state,
+    train_step,
+    update_best,
+)
+from ratiosym.learning.mesh import shardings
+from ratiosym.learning.model import Params
+from ratiosym.types import Keys
+
+MAX_BYTES = 1024**3  # of all stored executables; those used least recently are removed
+
+_LIBRARIES = ("jax", "jaxlib", "numpy", "optax", "chex", "flax", "gymnax")  # known by version
+_SOURCES = ("ratiosym", "jumanji", "jaxmarl", "esquilax")  # known by the state of their files
+_SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_threefry_partitionable")
+
+
+class Programs:
+    """The programs of a run.
+
+    All are loaded or compiled at the same time in the background; calling one waits for it.
+    """
+
+    def __init__(self, learner: Learner, config: RunConfig, num_seeds: int, is_new: bool) -> None:
+        """Begin to load or compile. A run that ``is_new`` needs an initial state."""
+        self.learner, self.num_episodes = learner, config.shape.num_eval_episodes
+        parts = (learner.env, learner.shape, learner.model)
+        self._init: Callable[..., Any] = partial(fresh_state, *parts)
+        self._keys: Callable[..., Any] = partial(keys_of_episodes, self.num_episodes)
+        self.evaluate: Callable[[Params, Keys], Episodes] = partial(evaluate, learner)
+        self.train_step: Callable[..., Any] = partial(train_step, learner)
+        self.update_best: Callable[..., TrainState] = partial(update_best, learner)
+        if not is_storable(learner, config):
+            return
+
+        # Shapes and placement of the arguments.
+        seeds = jax.ShapeDtypeStruct((num_seeds,), np.uint32)
+        number = np.uint32(0)
+        numbers = jax.tree.map(np.float32, (config.hyperparameters, config.bounds))
+
+        @cache
+        def state() -> Any:
+            like = fresh_state.eval_shape(*parts, seeds)
+            return jax.tree.map(
+                lambda x, at: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=at),
+                like,
+                shardings(learner.mesh, like, SPECS),
+            )
+
+        def placement() -> Any:  # XLA would place empty arrays elsewhere
+            return jax.tree.map(lambda x: x.sharding, state())
+
+        @cache
+        def keys() -> Any:
+            return keys_of_episodes.eval_shape(self.num_episodes, seeds, number, number)
+
+        one, all_ = jax.devices()[:1], list(learner.mesh.devices.flat)
+        returns = jax.ShapeDtypeStruct((num_seeds,), np.float32)
+        identity = f"{config.task} {config.shape} {config.objective} {num_seeds} {learner.mesh}"
+        stored = partial(_Stored, identity)
+        if is_new:
+            self._init = stored(
+                self._init, one, lambda: (seeds,), lambda: {"compiler_options": UNOPTIMISED}
+            )
+        self.train_step = stored(
+            self.train_step,
+            all_,
+            lambda: (state(), *numbers),
+            lambda: {"donate_argnums": 0, "out_shardings": (placement(), None)},
+        )
+        self.evaluate = stored(self.evaluate, all_, lambda: (state().params, keys()))
+        self.update_best = stored(
+            self.update_best,
+            all_,
+            lambda: (state(), returns),
+            lambda: {"donate_argnums": 0, "out_shardings": placement()},
+        )
+        self._keys = stored(self._keys, one, lambda: (seeds, number, number))
+
+    def init_state(self, seeds: Sequence[int]) -> TrainState:
+        """Create fresh parameters and episodes. All randomness of a run comes from its seed."""
+        return place_state(self.learner, self._init(np.array(seeds, np.uint32)))
+
+    def episode_keys(self, seeds: Sequence[int], stream: int, update: int) -> Keys:
+        """Return the keys of the episodes of an evaluation, [K, n]."""
+        return self._keys(np.array(seeds, np.uint32), np.uint32(stream), np.uint32(update))
+
+
+class _Stored:
+    """A program that is loaded from disk, or else compiled and stored."""
+
+    _pool = ThreadPoolExecutor(4, thread_name_prefix="compile")
+
+    def __init__(
+        self,
+        identity: str,
+        program: partial[Any],  # a jitted function with its static arguments
+        devices: list[jax.Device],
+        arguments: Callable[[], tuple[Any, ...]],  # the others: shapes and placement
+        options: Callable[[], dict[str, Any]] = dict,  # of the compiled program, as for jax.jit
+    ) -> None:
+        self.program, self.devices, self.arguments = program, devices, arguments
+        self.options = options
+        digest = hashlib.sha256(f"{identity} {fingerprint()}".encode()).hexdigest()[:32]
+        self.path = directory() / f"{digest}-{program.func.__name__}"
+        self.executable: Future[jax.stages.Compiled]
+        if self.path.exists():
+            self.executable = self._pool.submit(self._load)
+        else:  # tracing holds Python's lock, so only the compiler runs in parallel
+            self.executable = self._pool.submit(self._compile, self._lower())
+
+    def _lower(self) -> jax.stages.Lowered:
+        jitted: Any = self.program.func
+        function: Any = partial(jitted.__wrapped__, *self.program.args)
+        # Under a name that JAX's cache does not have: XLA cannot store what it has loaded itself.
+        function.__name__ = f"{jitted.__name__}_{uuid.uuid4().hex}"
+        return jax.jit(function, **self.options()).lower(*self.arguments())
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.executable.result()(*arguments)
+
+    def _load(self) -> jax.stages.Compiled:
+        try:
+            data, inputs, outputs = pickle.loads(self.path.read_bytes())
+            executable = serialize_executable.deserialize_and_load(
+                data, inputs, outputs, execution_devices=self.devices
+            )
+        except Exception:
+            return self._compile(self._lower())
+        with suppress(OSError):
+            os.utime(self.path)  # used just now
+        return executable
+
+    def _compile(self, lowered: jax.stages.Lowered) -> jax.stages.Compiled:
+        executable = lowered.compile()
+        self._pool.submit(self._store, executable)
+        return executable
+
+    def _store(self, executable: jax.stages.Compiled) -> None:
+        with suppress(OSError, ValueError, NotImplementedError):  # a cache may fail
+            data = pickle.dumps(serialize_executable.serialize(executable))
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self.path.parent, delete=False) as file:
+                file.write(data)
+            os.replace(file.name, self.path)
+            remove_unused(self.path.parent)
+
+
+def directory() -> Path:
+    """Return the directory of executables."""
+    return cache_directory().with_name(cache_directory().name.replace("compiled", "programs"))
+
+
+def remove_unused(directory: Path, limit: int = MAX_BYTES) -> None:
+    """Remove the executables used least recently until the rest fits the limit."""
+    entries = sorted(
+        ((entry.stat(), entry.path) for entry in os.scandir(directory)),
+        key=lambda entry: -entry[0].st_mtime,
+    )
+    total = 0
+    for about, path in entries:
+        total += about.st_size
+        if total > limit:
+            with suppress(OSError):
+                os.remove(path)
+
+
+def is_storable(learner: Learner, config: RunConfig) -> bool:
+    """Whether configuration and installed source code determine the programs."""
+    return (
+        os.environ.get("RATIOSYM_PROGRAMS") != "0"
+        and jax.process_count() == 1
+        and is_builtin(config.task)
+        and learner.env == make(config.task)
+        and config.shape.network in NETWORKS
+        and learner.surrogate.__module__.startswith("ratiosym.")
+        and not jax.config.jax_disable_jit  # type: ignore[attr-defined]
+        and not jax.config.jax_debug_nans  # type: ignore[attr-defined]
+        and is_private(directory())
+    )
+
+
+def is_private(directory: Path) -> bool:
+    """Whether nobody else can write to a directory, as loading an executable runs what is there."""
+    with suppress(FileNotFoundError):
+        about = directory.stat()
+        return not hasattr(os, "getuid") or (
+            about.st_uid == os.getuid() and not about.st_mode & 0o022
+        )
+    return True
+
+
+@cache
+def fingerprint() -> str:
+    """Identify everything that programs are made from, beside the configuration."""
+
+    def found(name: str) -> str:
+        try:
+            return f"{name} {version(name)}"
+        except PackageNotFoundError:
+            return f"no {name}"
+
+    def files(name: str) -> Iterator[str]:
+        spec = find_spec(name)
+        for root in spec.submodule_search_locations or () if spec else ():
+            for path in sorted(Path(root).rglob("*.py")):
+                about = path.stat()
+                yield f"{path} {about.st_size} {about.st_mtime_ns}"
+
+    parts = [
+        *map(found, _LIBRARIES),
+        *(line for name in _SOURCES for line in files(name)),
+        *(f"{name} {getattr(jax.config, name, None)}" for name in _SETTINGS),
+        os.environ.get("XLA_FLAGS", ""),
+        str(jax.devices()),
+    ]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

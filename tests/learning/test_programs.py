@@ -1,0 +1,140 @@
+"""Programs that are stored on disk."""
+
+import os
+from dataclasses import replace
+from functools import cache
+
+import jax
+import numpy as np
+import pytest
+
+from examples.custom_environment import make_env
+from ratiosym.envs.registry import make
+from ratiosym.experiments.presets import configure
+from ratiosym.learning import programs
+from ratiosym.learning.train import Evaluated, Finished, Updated, make_learner, train
+
+CONFIG = configure("mpe-spread-3ag", "smoke", num_envs=4, rollout_length=8, num_eval_episodes=2)
+NAMES = {"evaluate", "fresh_state", "keys_of_episodes", "train_step", "update_best"}
+
+
+def numbers(config=CONFIG, seeds=(0,)):
+    """Train; return everything that comes out but speed."""
+    learner = make_learner(make(config.task), config, len(seeds))
+    out = []
+    for event in train(learner, config, seeds):
+        if isinstance(event, Updated):
+            out += [v for row in event.rows for k, v in row.items() if k != "steps_per_second"]
+        elif isinstance(event, Evaluated | Finished):
+            out += [r for episodes in event.episodes for r in episodes.returns]
+    return np.nan_to_num(np.array(out), nan=-1e9)
+
+
+@cache
+def expected():
+    """The numbers of programs that are not stored."""
+    return numbers()
+
+
+def stored():
+    """The stored programs by name, once all have been written."""
+    programs._Stored._pool.shutdown(wait=True)
+    programs._Stored._pool = type(programs._Stored._pool)(4)
+    return {path.name.split("-")[-1]: path for path in programs.directory().iterdir()}
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    expected()
+    monkeypatch.setenv("RATIOSYM_PROGRAMS", "1")
+    monkeypatch.setenv("RATIOSYM_CACHE", str(tmp_path))
+
+
+def forbid_tracing(monkeypatch):
+    def fail(self):
+        raise AssertionError(f"{self.path.name} was traced")
+
+    monkeypatch.setattr(programs._Stored, "_lower", fail)
+
+
+def test_a_second_start_traces_nothing_and_computes_the_same(store, monkeypatch):
+    assert np.array_equal(numbers(), expected())
+    assert set(stored()) == NAMES
+    forbid_tracing(monkeypatch)
+    assert np.array_equal(numbers(), expected())
+    # Hyperparameters, bounds and the seed are arguments of the programs.
+    changed = replace(CONFIG, seed=7, objective_parameters={"b_lower": 0.5, "b_upper": 2.0})
+    assert not np.array_equal(numbers(changed, (7,)), expected())
+    with pytest.raises(AssertionError, match="was traced"):
+        numbers(replace(CONFIG, shape=replace(CONFIG.shape, num_epochs=1)))
+
+
+@pytest.mark.slow
+def test_a_damaged_program_is_compiled_again(store, monkeypatch):
+    numbers()
+    for path, damage in zip(stored().values(), (b"", b"no program", None, None, None), strict=True):
+        path.write_bytes(path.read_bytes()[:-100] if damage is None else damage)
+    assert np.array_equal(numbers(), expected())
+    assert set(stored()) == NAMES
+    forbid_tracing(monkeypatch)
+    assert np.array_equal(numbers(), expected())
+
+
+def test_a_changed_source_file_has_programs_of_its_own(monkeypatch, tmp_path):
+    def identity():
+        programs.fingerprint.cache_clear()
+        return programs.fingerprint()
+
+    package = tmp_path / "jaxmarl"
+    package.mkdir()
+    (package / "__init__.py").write_text("x = 1")
+    monkeypatch.setattr(programs, "_SOURCES", ("jaxmarl",))
+    found = type("Spec", (), {"submodule_search_locations": [str(package)]})
+    monkeypatch.setattr(programs, "find_spec", lambda name: found)
+    before = identity()
+    assert identity() == before
+    (package / "__init__.py").write_text("x = 2")
+    os.utime(package / "__init__.py", (1, 1))
+    assert identity() != before
+    programs.fingerprint.cache_clear()
+
+
+def test_the_source_of_environments_and_learner_counts():
+    assert {"ratiosym", "jumanji", "jaxmarl"} <= set(programs._SOURCES)
+    assert {"jax", "jaxlib", "optax"} <= set(programs._LIBRARIES)
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["environment", "objective", "network", "debugging", "turned off", "a directory of others"],
+)
+def test_what_is_not_stored(part, store, monkeypatch):
+    config = CONFIG
+    learner = make_learner(make(config.task), config, 1)
+    assert programs.is_storable(learner, config)
+    if part == "environment":
+        learner = replace(learner, env=make_env())
+    elif part == "objective":
+        learner = replace(learner, surrogate=lambda log_ratio, advantage, bounds: advantage)
+    elif part == "network":
+        network = "examples.custom_network_lstm:lstm"
+        config = replace(config, shape=replace(config.shape, network=network))
+    elif part == "debugging":
+        with jax.debug_nans(True):
+            assert not programs.is_storable(learner, config)
+        return
+    elif part == "turned off":
+        monkeypatch.setenv("RATIOSYM_PROGRAMS", "0")
+    else:
+        programs.directory().mkdir(parents=True)
+        programs.directory().chmod(0o777)
+    assert not programs.is_storable(learner, config)
+
+
+def test_programs_used_least_recently_are_removed(tmp_path):
+    for number, name in enumerate("abcd"):
+        (tmp_path / name).write_bytes(bytes(10))
+        os.utime(tmp_path / name, (number, number))
+    os.utime(tmp_path / "a", (9, 9))
+    programs.remove_unused(tmp_path, limit=25)
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "d"}
