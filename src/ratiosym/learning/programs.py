@@ -10,7 +10,6 @@ this off.
 import hashlib
 import os
 import pickle
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -93,13 +92,14 @@ class Programs:
 
         one, all_ = jax.devices()[:1], list(learner.mesh.devices.flat)
         returns = jax.ShapeDtypeStruct((num_seeds,), np.float32)
-        identity = f"{config.task} {config.shape} {config.objective} {num_seeds} {learner.mesh}"
+        identity = f"{config.task} {config.shape} {num_seeds} {learner.mesh}"
         stored = partial(_Stored, identity)
         if is_new:
             self._init = stored(
                 self._init, one, lambda: (seeds,), lambda: {"compiler_options": UNOPTIMISED}
             )
-        self.train_step = stored(
+        self.train_step = _Stored(
+            f"{identity} {config.objective}",
             self.train_step,
             all_,
             lambda: (state(), *numbers),
@@ -177,9 +177,12 @@ class _Stored:
         with suppress(OSError, ValueError, NotImplementedError):  # a cache may fail
             data = pickle.dumps(serialize_executable.serialize(executable))
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.path.parent, delete=False) as file:
-                file.write(data)
-            os.replace(file.name, self.path)
+            part = self.path.with_name(f"{uuid.uuid4().hex}.part")
+            try:
+                part.write_bytes(data)
+                part.replace(self.path)
+            finally:
+                part.unlink(missing_ok=True)
             remove_unused(self.path.parent)
 
 
@@ -219,12 +222,13 @@ def is_storable(learner: Learner, config: RunConfig) -> bool:
 
 def is_private(directory: Path) -> bool:
     """Whether nobody else can write to a directory, as loading an executable runs what is there."""
-    with suppress(FileNotFoundError):
+    try:
         about = directory.stat()
-        return not hasattr(os, "getuid") or (
-            about.st_uid == os.getuid() and not about.st_mode & 0o022
-        )
-    return True
+    except FileNotFoundError:
+        return True  # it will be
+    except OSError:
+        return False
+    return not hasattr(os, "getuid") or (about.st_uid == os.getuid() and not about.st_mode & 0o022)
 
 
 @cache
