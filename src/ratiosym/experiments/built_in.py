@@ -125,6 +125,7 @@ _SMOKE = Plan(
     "Two algorithms on two tasks, a search of two points, 2 seeds, seconds each: to see that "
     "everything works.",
     "smoke",
+    {"num_envs": 16},  # as in the searches, so that both use the same programs
     tuning=Tuning(
         "trust-region",
         "all",
