@@ -114,7 +114,7 @@ def _aerojax(num_agents: int, level: str | None = None) -> Task:
         name if level is None else f"{name}-{level.lower()}",
         "ratiosym.envs.aerojax.env:dogfight",
         (num_agents,) if level is None else (num_agents, level),
-        sizes=Sizes(num_agents, "continuous", 3, 22 * num_agents + 4, 38 * num_agents + 3, 500),
+        sizes=Sizes(num_agents, "continuous", 3, 24 * num_agents + 3, 38 * num_agents + 3, 500),
     )
 
 

@@ -78,5 +78,5 @@ def hands_off(state):
 
 
 def rows_of(observation, agent):
-    """Return the other aircraft in an agent's observation, [rows, 11]."""
-    return np.asarray(observation.local[agent, 15:]).reshape(-1, 11)
+    """Return the other aircraft in an agent's observation, [rows, 12]."""
+    return np.asarray(observation.local[agent, 15:]).reshape(-1, 12)

@@ -199,7 +199,7 @@ def test_starts_are_the_stated_mixture():
 
 
 def test_sizes_and_names():
-    for size, local, state in ((2, 48, 79), (4, 92, 155), (8, 180, 307)):
+    for size, local, state in ((2, 51, 79), (4, 99, 155), (8, 195, 307)):
         spec = dogfight(size).spec
         assert (spec.observation_size, spec.state_size, spec.metrics) == (local, state, METRICS)
     assert dogfight(4).config.radius == 9000.0

@@ -53,10 +53,10 @@ def test_cones_are_what_angles_say_on_100_000_attitudes(cone):
 def sees(state, watcher, target, num_keys=64):
     """Return how often a watcher knows about another aircraft, identified by its distance."""
     keys = jax.random.split(jax.random.key(0), num_keys)
-    local = np.asarray(watch_2v2()(state, keys).local)[:, watcher, 15:].reshape(num_keys, -1, 11)
+    local = np.asarray(watch_2v2()(state, keys).local)[:, watcher, 15:].reshape(num_keys, -1, 12)
     places = np.asarray(state.flight.position)
     distance = np.linalg.norm(places[target] - places[watcher])
-    apart = np.linalg.norm(local[..., 2:5], axis=-1) * CONFIG.view.depth
+    apart = 1000 * np.exp(local[..., 5])
     return ((local[..., 0] == 1) & (np.abs(apart - distance) < 0.5)).any(axis=1).mean()
 
 
@@ -156,15 +156,18 @@ def test_rows_are_sorted_by_distance_and_padded_with_zeros(key):
     state = state._replace(health=jnp.array([1.0, 0.9, 0.8, 0.7]))
     observation = observe_2v2()(state, key)
     rows = rows_of(observation, 0)
-    np.testing.assert_allclose(rows[:, 9], [0.7, 0.8, 0.9], rtol=1e-6)  # identified by health
+    np.testing.assert_allclose(rows[:, 10], [0.7, 0.8, 0.9], rtol=1e-6)  # identified by health
     np.testing.assert_array_equal(rows[:, 1], [-1, -1, 1])  # team
-    distance = np.linalg.norm(rows[:, 2:5], axis=1) * 6000
-    np.testing.assert_allclose(distance, [600, 900, np.hypot(2000, 100)], rtol=1e-4)
-    np.testing.assert_allclose(np.linalg.norm(rows[:, 5:8], axis=1), 1, rtol=1e-5)
-    np.testing.assert_allclose(rows[:, 8], 225 / 300, rtol=1e-5)
-    # The nearest one flies towards us, so in our body axes it flies backwards.
+    distance = [600, 900, np.hypot(2000, 100)]
+    np.testing.assert_allclose(1000 * np.exp(rows[:, 5]), distance, rtol=1e-4)
+    np.testing.assert_allclose(np.linalg.norm(rows[:, 2:5], axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(rows[:, 6:9], axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(rows[:, 9], 225 / 300, rtol=1e-5)
+    # The nearest one is below the nose by our angle of attack. It flies towards us, so in our body
+    # axes it flies backwards.
     alpha = float(state.flight.alpha[0])
-    np.testing.assert_allclose(rows[0, 5:8], [-np.cos(alpha), 0, np.sin(alpha)], atol=1e-5)
+    np.testing.assert_allclose(rows[0, 2:5], [np.cos(alpha), 0, -np.sin(alpha)], atol=1e-5)
+    np.testing.assert_allclose(rows[0, 6:9], [-np.cos(alpha), 0, np.sin(alpha)], atol=1e-5)
     hidden = observe_2v2()(state._replace(fate=jnp.array([0, 0, 1, 0], jnp.int32)), key)
     rows = rows_of(hidden, 0)
     np.testing.assert_array_equal(rows[:, 0], [1, 1, 0])

@@ -52,12 +52,12 @@ class Geometry(NamedTuple):
 class AeroJax:
     """``size`` learned aircraft against as many heuristic ones in three dimensions. N = 2 size.
 
-    - Observation ``[A, 15 + 11 (N - 1)]``: about itself, the world's up in body axes (3), angle of
+    - Observation ``[A, 15 + 12 (N - 1)]``: about itself, the world's up in body axes (3), angle of
       attack / 28 deg, sine and cosine of the flight-path angle, speed / 300 m/s, height / ceiling,
       the airspace's axis ahead and right / radius, health, type (0, 0.5, 1), lock progress (0 to
       1), alive, last throttle (0 to 1). Then a row per known aircraft, nearest first, padded with
-      zeros: 1, team (1 ally, -1 opponent), position in body axes / view depth (3), unit velocity in
-      body axes (3), speed / 300, health, type. The dead observe zeros.
+      zeros: 1, team (1 ally, -1 opponent), direction to it in body axes (3), log of its distance in
+      km, unit velocity in body axes (3), speed / 300, health, type. The dead observe zeros.
     - State ``[19 N + 3]``: per aircraft alive, team, position / (radius, radius, ceiling) (3),
       velocity / 300 (3), nose (3), up (3), angle of attack / 28 deg, health, lock progress,
       fraction of the other team that has locked it, type (zeros after the team for the dead); then
@@ -277,7 +277,7 @@ class AeroJax:
         )
         visible = observe.see(config, state, bearing, draws[: 2 * n * n].reshape(n, 2 * n))
         own = observe.ego(config, state, geometry.body, kinds)
-        rows = observe.others(state, geometry.body, bearing, visible, config.view.depth, kinds)
+        rows = observe.others(state, geometry.body, bearing, visible, kinds)
         return Observation(
             local=jnp.where(active[:, None], jnp.concatenate([own, rows], axis=1), 0.0),
             legal=jnp.ones((n, 0), bool),

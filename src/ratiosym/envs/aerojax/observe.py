@@ -12,10 +12,11 @@ from ratiosym.envs.aerojax.vectors import Vec, norm
 
 NUM_EGO, NUM_ROW, NUM_GLOBAL = (
     15,
-    11,
+    12,
     19,
 )  # features of oneself, of another aircraft, and of each aircraft for the critic
 _SPEED = 300.0  # m/s, the unit of speeds in observations
+_NEAR, _UNIT = 10.0, 1000.0  # m, shortest distance told apart, and the unit of distances
 _UNSEEN = 1e9  # m, sorts last
 
 
@@ -50,7 +51,6 @@ def others(
     body: Axes,
     bearing: Bearing,
     visible: Bool[Array, "n N"],
-    view_depth: float,
     kinds: Array,
 ) -> Float[Array, "n rows"]:
     """Return a row per other aircraft: visible ones by distance, then zeros."""
@@ -60,6 +60,7 @@ def others(
     speed = norm(velocity)
     heading = velocity * (1 / jnp.maximum(speed, 1e-3))
     courses = in_body(own, heading[None, :])
+    distance = jnp.maximum(bearing.distance, _NEAR)
     team = jnp.where(jnp.arange(2 * n) < n, 1.0, -1.0)
     about = [
         jnp.broadcast_to(column, (n, 2 * n))
@@ -68,7 +69,8 @@ def others(
     columns = [
         jnp.ones((n, 2 * n)),
         about[0],
-        *(axis / view_depth for axis in bearing[:3]),
+        *(axis / distance for axis in bearing[:3]),
+        jnp.log(distance / _UNIT),
         *courses,
         *about[1:],
     ]
