@@ -36,7 +36,7 @@ class TrainOptions(TypedDict, total=False):
     critic_hidden_size: int
     actor_depth: int
     critic_depth: int
-    critic: Literal["central", "local", "joint"]
+    critic: Literal["central", "local", "joint", "individual"]
     action_distribution: Literal["squashed", "clipped"]
     time_limit: Literal["end", "bootstrap"]
     mask_inactive: bool

@@ -99,11 +99,12 @@ def test_built_in_models_are_equal_and_share_programs():
         RunShape(network="feedforward"),
         RunShape(critic="local"),
         RunShape(critic="joint"),
+        RunShape(critic="individual"),
         RunShape(action_distribution="clipped"),
         RunShape(actor_depth=2),
         RunShape(critic_hidden_size=64),
     )
-    assert len({make_model(RunShape()), *map(make_model, others)}) == 7
+    assert len({make_model(RunShape()), *map(make_model, others)}) == 8
 
 
 def test_a_model_by_name():
@@ -162,7 +163,7 @@ def test_a_model_that_has_no_local_critic_says_so_when_asked_for_one():
         make_learner(Drift(), config, 1)
 
 
-@pytest.mark.parametrize("critic", ["central", "local", "joint"])
+@pytest.mark.parametrize("critic", ["central", "local", "joint", "individual"])
 @pytest.mark.parametrize("network", ["gru", "feedforward"])
 @pytest.mark.parametrize("is_continuous", [False, True])
 def test_built_in_models_pass_the_check(network, critic, is_continuous):

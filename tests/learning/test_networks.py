@@ -25,6 +25,7 @@ SHAPES = {
     "gru": resize(RunShape(), HIDDEN),
     "feedforward": resize(RunShape(network="feedforward"), HIDDEN),
     "local critic": resize(RunShape(critic="local"), HIDDEN),
+    "individual critic": resize(RunShape(critic="individual"), HIDDEN),
     "joint critic": resize(RunShape(critic="joint", action_distribution="clipped"), HIDDEN),
     "wider and deeper": RunShape(
         actor_hidden_size=HIDDEN, critic_hidden_size=24, actor_depth=3, critic_depth=2
@@ -77,7 +78,7 @@ def test_shapes(spec, shape):
     value, critic_carries = judge(params.critic, observation, is_start, critic_carry)
     for leaf in policy:
         assert leaf.shape == (LENGTH, BATCH, AGENTS, spec.num_actions or 2)
-    of_values = (LENGTH, BATCH, AGENTS) if shape.critic == "local" else (LENGTH, BATCH)
+    of_values = (LENGTH, BATCH, AGENTS) if shape.has_value_per_agent else (LENGTH, BATCH)
     assert value.shape == of_values
     if shape.is_recurrent:
         assert carries.shape == (LENGTH, BATCH, AGENTS, HIDDEN)

@@ -55,6 +55,7 @@ COMBINATIONS = pytest.mark.parametrize(
             for choices in [
                 ("gru", True, "local", "squashed"),
                 ("gru", True, "joint", "clipped"),
+                ("gru", True, "individual", "squashed"),
                 ("feedforward", False, "central", "squashed"),
                 ("feedforward", True, "central", "squashed"),
             ]
@@ -367,8 +368,7 @@ def our_actor_gradients(params, batch, surrogate, shape=SHAPE):
 
 
 def our_critic_gradients(critic, batch):
-    weight = jnp.full(batch.advantage[:, INDEX].shape, jnp.nan)  # not used for team values
-    return critic_gradients(MODEL, critic, batch, INDEX, weight, NUMBERS)
+    return critic_gradients(MODEL, critic, batch, INDEX, NUMBERS)
 
 
 @pytest.mark.parametrize(
@@ -421,28 +421,24 @@ def test_critic_loss_and_gradient_are_those_of_the_formula():
     assert_close(gradient, expected, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("mask_inactive", [False, True])
-def test_values_of_agents_count_as_their_samples_do(mask_inactive):
-    """With critic="local", the loss also averages over agents, without masked ones."""
-    shape = dataclasses.replace(SHAPE, critic="local", mask_inactive=mask_inactive)
+@pytest.mark.parametrize("critic_input", ["local", "individual"])
+def test_all_values_of_agents_count(critic_input):
+    """With one value per agent, the loss also averages over agents, whether they act or not."""
+    shape = dataclasses.replace(SHAPE, critic=critic_input, mask_inactive=True)
     model, (_, batch) = make_model(shape), example_batch()
     critic = random_params(Drift().spec, shape, seed=1).critic
     rng = np.random.default_rng(0)
     carry = jnp.array(rng.normal(size=batch.actor_carry.shape), jnp.float32)
     old, target = jnp.array(rng.normal(size=(2, *batch.advantage.shape)), jnp.float32)
     batch = batch._replace(value=old, target=target, critic_carry=carry)
-    active = batch.observation.active[:, INDEX]
-    _, weight = normalise(batch.advantage[:, INDEX], active, shape)
 
     def reference(critic):
         value, _ = model.critic(critic, batch.observation, batch.is_start, carry)
         near = old + jnp.clip(value - old, -NUMBERS.value_clip, NUMBERS.value_clip)
         squared = jnp.maximum((value - target) ** 2, (near - target) ** 2)
-        counts = batch.observation.active if mask_inactive else jnp.ones_like(old)
-        means = [jnp.average(squared[:, rows], weights=counts[:, rows]) for rows in INDEX]
-        return 0.5 * sum(means) / len(means)  # groups have equal weights
+        return 0.5 * squared[:, INDEX.reshape(-1)].mean()
 
-    compute = jax.jit(lambda c: critic_gradients(model, c, batch, INDEX, weight, NUMBERS))
+    compute = jax.jit(lambda c: critic_gradients(model, c, batch, INDEX, NUMBERS))
     loss, gradient = compute(critic)
     expected_loss, expected = jax.jit(jax.value_and_grad(reference))(critic)
     np.testing.assert_allclose(loss, expected_loss, rtol=1e-4)

@@ -85,13 +85,14 @@ def _mpe(num_agents: int) -> Task:
     )
 
 
-def _jaxnav(side: int, num_agents: int) -> Task:
+def _jaxnav(side: int, num_agents: int, encoded: bool = False) -> Task:
     # state size: the inner cells, seven numbers per robot, and the time
     state_size = (side - 2) ** 2 + 7 * num_agents + 1
     return Task(
-        f"jaxnav-{side}x{side}x{num_agents}a",
+        f"jaxnav-{side}x{side}x{num_agents}a{'-encoded' if encoded else ''}",
         "ratiosym.envs.adapters.jaxmarl.jaxnav:jaxnav",
         (side, num_agents),
+        {"encoded": True} if encoded else {},
         sizes=Sizes(num_agents, "continuous", 2, 205, state_size, 500),
     )
 
@@ -185,6 +186,7 @@ OPPONENT_LEVELS = ("straight", "L1", "L2", "L3", "L4")
 # Variants that can be trained by name but are not part of the paper's results.
 _VARIANT_ROWS: tuple[Task, ...] = (
     *(_paxmen(num_agents, held_out=True) for num_agents in (4, 5, 6)),
+    *(_jaxnav(side, num_agents, encoded=True) for side, num_agents in ((11, 4), (9, 3), (8, 2))),
     *(_aerojax(num_agents, level) for num_agents in (2, 4, 8) for level in OPPONENT_LEVELS),
 )
 

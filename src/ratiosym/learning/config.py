@@ -41,10 +41,11 @@ class RunShape:
     """Dense layers of the actor before its recurrent layer."""
     critic_depth: int = 1
     """Dense layers of the critic before its recurrent layer."""
-    critic: Literal["central", "local", "joint"] = "central"
+    critic: Literal["central", "local", "joint", "individual"] = "central"
     """Input of the critic. central: the global state, with one value for the team. local: each
     agent's own observation, with one value per agent (as in IPPO). joint: the global state and all
-    agents' observations, with one value for the team."""
+    agents' observations, with one value for the team. individual: the global state, the agent's own
+    observation and whether it still acts, with one value per agent."""
     action_distribution: Literal["squashed", "clipped"] = "squashed"
     """Distribution of continuous actions. squashed: a Gaussian squashed into (-1, 1) by tanh.
     clipped: a plain Gaussian, clipped to [-1, 1] before it reaches the environment."""
@@ -67,6 +68,11 @@ class RunShape:
         for every kind.
         """
         return self.network != "feedforward"
+
+    @property
+    def has_value_per_agent(self) -> bool:
+        """Whether the critic returns one value per agent instead of one for the team."""
+        return self.critic in ("local", "individual")
 
     @property
     def sequence_length(self) -> int:
@@ -103,7 +109,7 @@ class RunShape:
             )
         for name, allowed in (
             ("time_limit", ("end", "bootstrap")),
-            ("critic", ("central", "local", "joint")),
+            ("critic", ("central", "local", "joint", "individual")),
             ("action_distribution", ("squashed", "clipped")),
         ):
             if getattr(self, name) not in allowed:

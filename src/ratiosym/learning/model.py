@@ -63,7 +63,7 @@ class Model(Protocol):
     def critic(
         self, params: PyTree, observation: Observation, is_start: Bool[Array, "T *b"], carry: Carry
     ) -> tuple[Float[Array, "T *b"] | Float[Array, "T *b A"], Carry]:
-        """Return values, one per team or one per agent (``critic="local"``), and the carries."""
+        """Return values, per agent if ``RunShape.has_value_per_agent``, and the carries."""
 
 
 def make_model(shape: RunShape) -> Model:
@@ -142,7 +142,7 @@ def check_model(model: Model, spec: EnvSpec, shape: RunShape) -> None:
         _trace(f"{name}: critic", model.critic, params.critic, observation, is_start, first.critic),
     )
     _require_carry(f"{name}: critic", carry, first.critic, num_steps)
-    of_critic = per_agent if shape.critic == "local" else per_agent[:2]
+    of_critic = per_agent if shape.has_value_per_agent else per_agent[:2]
     _require_shape(f"{name}: the values of `critic`={shape.critic!r}", value.shape, of_critic)
 
 

@@ -64,7 +64,7 @@ class StandardModel:
     actor_size: Size
     critic_size: Size
     is_recurrent: bool
-    critic_input: Literal["central", "local", "joint"] = "central"
+    critic_input: Literal["central", "local", "joint", "individual"] = "central"
     action_distribution: Literal["squashed", "clipped"] = "squashed"
 
     def init(self, key: Key, spec: EnvSpec) -> Params:
@@ -101,7 +101,7 @@ class StandardModel:
             jnp.zeros((*agents, self.actor_size.hidden)),
             jnp.zeros(
                 (
-                    *(agents if self.critic_input == "local" else batch_shape),
+                    *(agents if self.critic_input in ("local", "individual") else batch_shape),
                     self.critic_size.hidden,
                 )
             ),
@@ -122,12 +122,19 @@ class StandardModel:
     def critic(
         self, params: Network, observation: Observation, is_start: Bool[Array, "T *b"], carry: Carry
     ) -> tuple[Float[Array, "T *b"] | Float[Array, "T *b A"], Carry]:
-        """Return V(s) or V(s, o), one per team, or V(o_i), one per agent, and the carries."""
+        """Return V(s) or V(s, o), one per team, or V(o_i) or V(s, o_i), one per agent; carries."""
         if self.critic_input == "local":
             inputs, is_start = observation.local, of_agents(is_start, observation)
         elif self.critic_input == "joint":
             views = observation.local.reshape(*is_start.shape, -1)
             inputs = jnp.concatenate([observation.state, views], axis=-1)
+        elif self.critic_input == "individual":
+            views, is_start = observation.local, of_agents(is_start, observation)
+            state = jnp.broadcast_to(
+                observation.state[..., None, :], (*views.shape[:-1], observation.state.shape[-1])
+            )
+            active = observation.active[..., None].astype(views.dtype)
+            inputs = jnp.concatenate([state, views, active], axis=-1)
         else:
             inputs = observation.state
         values, carries = apply_network(params, inputs, is_start, carry)
@@ -138,6 +145,7 @@ class StandardModel:
             "central": spec.state_size,
             "local": spec.observation_size,
             "joint": spec.state_size + spec.num_agents * spec.observation_size,
+            "individual": spec.state_size + spec.observation_size + 1,
         }[self.critic_input]
 
 

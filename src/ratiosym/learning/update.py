@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from ratiosym.learning.advantages import Number, is_per_agent
+from ratiosym.learning.advantages import Number
 from ratiosym.learning.batch import Batch
 from ratiosym.learning.config import Hyperparameters, RunShape
 from ratiosym.learning.model import Model, Params
@@ -100,7 +100,7 @@ def update(
             surrogate,
         )
         value_loss, critic_gradient = critic_gradients(
-            model, params.critic, batch, index, weight, hyperparameters
+            model, params.critic, batch, index, hyperparameters
         )
         (policy_loss, entropy), value_loss, actor_gradient, critic_gradient = average(
             (actor_terms, value_loss, actor_gradient, critic_gradient)
@@ -215,21 +215,17 @@ def critic_gradients(
     critic: PyTree,
     batch: Batch,
     index: Int[Array, "G M"],
-    weight: Float[Array, "L G M A"],
     hyperparameters: Hyperparameters,
 ) -> tuple[Array, PyTree]:
     """Return the clipped value loss and the gradient of Algorithm 1's critic loss (line 25).
 
-    The value loss is the mean of 0.5 max((V - R)^2, (V_clipped - R)^2). Team values are weighted
-    equally; values per agent have the weights of the actor loss.
+    The value loss is the mean of 0.5 max((V - R)^2, (V_clipped - R)^2). All values count, also
+    those of agents that no longer act: earlier advantages are computed from them.
     """
-    length, has_value_per_agent = batch.value.shape[0], is_per_agent(batch.value, batch.advantage)
-    num_blocks = count_blocks(index, batch.value.size // batch.value.shape[1])
+    values_per_sequence = batch.value.size // batch.value.shape[1]
+    num_blocks = count_blocks(index, values_per_sequence)
 
-    def loss(
-        critic: PyTree, block: tuple[Int[Array, "m"], Float[Array, "L m A"]]
-    ) -> tuple[Array, Array]:
-        rows, weight = block
+    def loss(critic: PyTree, rows: Int[Array, "m"]) -> tuple[Array, Array]:
         observation, is_start, old, target = jax.tree.map(
             lambda x: x[:, rows], (batch.observation, batch.is_start, batch.value, batch.target)
         )
@@ -239,13 +235,10 @@ def critic_gradients(
             value - old, -hyperparameters.value_clip, hyperparameters.value_clip
         )
         squared = jnp.maximum((value - target) ** 2, (clipped - target) ** 2)
-        if has_value_per_agent:
-            value_loss = 0.5 * jnp.sum(weight * squared)
-        else:
-            value_loss = 0.5 * jnp.sum(squared) / (length * index.size)
+        value_loss = 0.5 * jnp.sum(squared) / (values_per_sequence * index.size)
         return hyperparameters.value_coefficient * value_loss, value_loss
 
-    blocks = to_blocks(index[None], num_blocks)[:, 0], to_blocks(weight, num_blocks)
+    blocks = to_blocks(index[None], num_blocks)[:, 0]
     value_losses, gradient = blocked_gradient(loss, critic, blocks)
     return value_losses.sum(), gradient
 

@@ -28,15 +28,22 @@ class View(NamedTuple):
 
 
 def make_teams(
-    library: Any, to_action: Callable[[Float[Array, "A 2"]], Float[Array, "A 2"]]
+    library: Any,
+    to_action: Callable[[Float[Array, "A 2"]], Float[Array, "A 2"]],
+    to_plain: Callable[[Float[Array, "A F"]], Float[Array, "A F"]] | None = None,
 ) -> dict[str, Team]:
-    """Return the scripted teams; ``to_action`` turns velocities into the environment's actions."""
+    """Return the scripted teams.
+
+    ``to_action`` turns velocities into the environment's actions, ``to_plain`` its observations
+    into the library's, if they differ.
+    """
 
     def team(about: str, driver: Driver) -> Team:
         def act(
             key: Key, state: State, observation: Observation, memory: Memory
         ) -> tuple[Array, Memory]:
-            return to_action(driver(library, read(library, observation.local))), memory
+            local = to_plain(observation.local) if to_plain else observation.local
+            return to_action(driver(library, read(library, local))), memory
 
         return Team(about, lambda key, state: (), act)
 

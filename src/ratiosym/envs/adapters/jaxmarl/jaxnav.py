@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ratiosym.envs.adapters.jaxmarl.drivers import make_teams
+from ratiosym.envs.adapters.jaxmarl.encoding import decode, encode
 from ratiosym.envs.adapters.jaxmarl.library import build, load, stack, unstack
 from ratiosym.envs.adapters.jaxmarl.lidar import sense
 from ratiosym.envs.adapters.jaxmarl.pictures import Picture, draw_robots
@@ -40,9 +41,11 @@ MAP_SETTINGS = {"fill": 0.6, "sample_test_case_type": "grid"}
 
 
 @cache
-def jaxnav(size: int, num_agents: int, affine_actions: bool = False) -> "JaxNav":
+def jaxnav(
+    size: int, num_agents: int, affine_actions: bool = False, encoded: bool = False
+) -> "JaxNav":
     """Make JaxNav with continuous actions on a map of ``size`` x ``size`` m, border included."""
-    name = f"jaxnav-{size}x{size}x{num_agents}a"
+    name = f"jaxnav-{size}x{size}x{num_agents}a{'-encoded' if encoded else ''}"
     library_class = load(name, "jaxnav.jaxnav_env", "JaxNav")
     settings = {
         "num_agents": num_agents,
@@ -53,7 +56,7 @@ def jaxnav(size: int, num_agents: int, affine_actions: bool = False) -> "JaxNav"
         build(library_class, **settings),
         build(_with_own_lidar(library_class), **settings),
     )
-    return JaxNav(name, library, world, affine_actions)
+    return JaxNav(name, library, world, affine_actions, encoded)
 
 
 def _with_own_lidar(library_class: Any) -> Any:
@@ -67,7 +70,8 @@ class JaxNav:
 
     - Observation ``[A, 205]``: 200 LiDAR readings all around (distance up to 6 m, over 6, minus
       0.5), linear velocity minus 0.5, angular velocity over 0.6, distance to the goal (at most 6 m,
-      over 6, minus 0.5), its bearing over pi, and a constant 0.
+      over 6, minus 0.5), its bearing over pi, and a constant 0. ``encoded`` presents the same in
+      another form (``encoding.encode``).
     - State ``[(size - 2)^2 + 7 A + 1]``: the inner cells (1 for a wall), then positions, headings,
       goals, velocities and time, scaled.
     - Action ``[A, 2]``: linear velocity, clipped to [0, 1] m/s, and angular velocity, clipped to
@@ -87,6 +91,7 @@ class JaxNav:
     library: Any  # the library's JaxNav; compares by identity, so the factory builds one per task
     world: Any  # the same with our LiDAR
     affine_actions: bool
+    encoded: bool = False
 
     @property
     def spec(self) -> EnvSpec:
@@ -106,7 +111,8 @@ class JaxNav:
     @property
     def teams(self) -> dict[str, Team]:
         """Scripted teams, which observe what learned ones do."""
-        return make_teams(self.world, self._action)
+        to_plain = (lambda local: decode(self.world, local)) if self.encoded else None
+        return make_teams(self.world, self._action, to_plain)
 
     def reset(self, key: Key) -> tuple[State, Observation]:
         """Start an episode with a random map, and starts and goals at centres of free cells."""
@@ -166,6 +172,8 @@ class JaxNav:
 
     def _observation(self, observations: dict[str, Array], state: State) -> Observation:
         local = stack(self.world, observations)
+        if self.encoded:
+            local = encode(self.world, local)
         num_agents = local.shape[0]
         return Observation(
             local=local,
