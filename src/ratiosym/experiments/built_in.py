@@ -63,16 +63,32 @@ def _on_two_cores(steps: int, entropy: float, epochs: int, minibatches: int) -> 
 
 # Common to the three algorithms, and fixed before anything was run (results/cpu/README.md). The
 # first four rows are values published for another algorithm, so that they favour none of these. The
-# lengths of JaxNav and AeroJAX are provisional: the study has not reached them yet.
+# settings of JaxNav and AeroJAX are provisional: MARS learns with them (docs/environments), and the
+# study has not reached these tasks yet.
 _CPU_TASKS: dict[str, dict[str, Any]] = {
     "connector-5x5x3a": _on_two_cores(1_000_000, 0.01, 8, 2),
     "mpe-spread-3ag": _on_two_cores(1_000_000, 0.0, 8, 2),
     "smax-2s3z": _on_two_cores(1_800_000, 1e-5, 2, 4),
     "rware-tiny-2ag": _on_two_cores(2_600_000, 1e-5, 8, 8),
     "sar-100tg-2ag": _on_two_cores(900_000, 1e-5, 4, 4),
-    "jaxnav-8x8x2a": _on_two_cores(4_000_000, 0.0, 4, 4),
+    "jaxnav-8x8x2a-encoded": {
+        **_on_two_cores(3_000_000, 0.0, 4, 16),
+        "network": "feedforward",
+        "critic": "individual",
+        "mask_inactive": True,
+        "num_envs": 128,
+        "update_batch_size": 1,
+    },
     "paxmen-4a": _on_two_cores(5_000_000, 1e-5, 4, 4),
-    "aerojax-2v2": {**_on_two_cores(4_000_000, 0.0, 4, 8), "num_envs": 256},
+    "aerojax-2v2": {
+        **_on_two_cores(10_000_000, 0.0, 2, 8),
+        "network": "feedforward",
+        "critic": "joint",
+        "num_envs": 256,
+        "update_batch_size": 1,
+        "actor_learning_rate": 1e-3,
+        "critic_learning_rate": 1e-3,
+    },
 }
 _MARS_PAIRS = ((0.95, 1.05), (0.9, 1.1), (0.8, 1.2), (0.5, 2.0), (0.3, 4.0), (0.1, 10.0))
 _EPSILONS = tuple({"epsilon": epsilon} for epsilon in (0.05, 0.1, 0.2))
