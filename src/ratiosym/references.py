@@ -8,8 +8,9 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from ratiosym.errors import InputError
@@ -64,6 +65,13 @@ def _import(name: str, module_name: str, what: str) -> ModuleType:
         raise
 
 
+class _SourceLoader(SourceFileLoader):
+    """Compiles a file at every start: bytecode can be older than an edit of a second ago."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _load_file(name: str, path: str, what: str) -> ModuleType:
     file = Path(path).expanduser().absolute()
     if not file.is_file():
@@ -72,7 +80,8 @@ def _load_file(name: str, path: str, what: str) -> ModuleType:
     module_name = f"ratiosym_user_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
     if module_name in sys.modules:
         return sys.modules[module_name]
-    spec = importlib.util.spec_from_file_location(module_name, file)
+    loader = _SourceLoader(module_name, str(file))
+    spec = importlib.util.spec_from_file_location(module_name, file, loader=loader)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

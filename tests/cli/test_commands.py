@@ -210,7 +210,7 @@ def command(*words):
         ((*SMOKE, "--num-env", "4"), "Closest: '--num-envs'."),
         (
             (*SMOKE, "--critic", "locl"),
-            "--critic is 'locl'; it must be one of central, local, joint.",
+            "--critic is 'locl'; it must be one of central, local, joint, individual.",
         ),
         ((*SMOKE, "--num-envs", "many"), "--num-envs is 'many'; it must be a whole number."),
         ((*SMOKE, "--steps"), "--steps needs a value."),
