@@ -201,6 +201,6 @@ def test_the_smoke_plan_on_a_terminal(here):
     )
     assert re.search(r"mpe-spread-3ag mars seed \d +\d+%", text)
     assert re.search(r"tuning .*\d+%  \d of 4 searches; (time left unknown|about|less)", text)
-    assert re.search(r"connector-5x5x3a mars +\d of 2 trials", text)
+    assert re.search(r"paxmen-4a mars +\d of 2 trials", text)
     assert "tuning: 4 of 4 searches; nothing left to do" in text
     assert "8 done of 8 runs; nothing left to do. Directory: smoke" in text

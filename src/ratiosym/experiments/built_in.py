@@ -136,7 +136,7 @@ _FIRST_RESULTS = Plan(
 _SMOKE = Plan(
     "smoke",
     _algorithms("mars", "mappo"),
-    ("connector-5x5x3a", "mpe-spread-3ag"),
+    ("paxmen-4a", "mpe-spread-3ag"),
     (0, 1),
     "Two algorithms on two tasks, a search of two points, 2 seeds, seconds each: to see that "
     "everything works.",
