@@ -190,8 +190,8 @@ def test_a_plan_is_tasks_times_algorithms():
     first.validate()
     assert (first.config.steps, first.study_name, str(first.out)) == (
         1024,
-        "mine/connector-5x5x3a/mars",
-        "x/connector-5x5x3a/mars",
+        "mine/paxmen-4a/mars",
+        "x/paxmen-4a/mars",
     )
     ablation = parse(["tune", "--all", "paper-ablation"]).searches()
     assert [s.num_trials for s in ablation] == [80, 80, 80, 40, 40] * 2

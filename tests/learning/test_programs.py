@@ -36,16 +36,30 @@ def expected():
     return numbers()
 
 
+failures = []
+
+
 def stored():
     """The stored programs by name, once all have been written."""
     programs._Stored._pool.shutdown(wait=True)
     programs._Stored._pool = type(programs._Stored._pool)(4)
+    assert not failures
     return {path.name.split("-")[-1]: path for path in programs.directory().iterdir()}
 
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
+    def write(self, executable):
+        try:
+            return actual(self, executable)
+        except Exception as error:  # which a run survives
+            failures.append(repr(error))
+            raise
+
     expected()
+    failures.clear()
+    actual = programs._Stored._write
+    monkeypatch.setattr(programs._Stored, "_write", write)
     monkeypatch.setenv("RATIOSYM_PROGRAMS", "1")
     monkeypatch.setenv("RATIOSYM_CACHE", str(tmp_path))
 

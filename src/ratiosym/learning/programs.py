@@ -174,16 +174,19 @@ class _Stored:
         return executable
 
     def _store(self, executable: jax.stages.Compiled) -> None:
-        with suppress(OSError, ValueError, NotImplementedError):  # a cache may fail
-            data = pickle.dumps(serialize_executable.serialize(executable))
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            part = self.path.with_name(f"{uuid.uuid4().hex}.part")
-            try:
-                part.write_bytes(data)
-                part.replace(self.path)
-            finally:
-                part.unlink(missing_ok=True)
-            remove_unused(self.path.parent)
+        with suppress(Exception):  # whatever goes wrong, the next start compiles again
+            self._write(executable)
+
+    def _write(self, executable: jax.stages.Compiled) -> None:
+        data = pickle.dumps(serialize_executable.serialize(executable))
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        part = self.path.with_name(f"{uuid.uuid4().hex}.part")
+        try:
+            part.write_bytes(data)
+            part.replace(self.path)
+        finally:
+            part.unlink(missing_ok=True)
+        remove_unused(self.path.parent)
 
 
 def directory() -> Path:
@@ -193,10 +196,11 @@ def directory() -> Path:
 
 def remove_unused(directory: Path, limit: int = MAX_BYTES) -> None:
     """Remove the executables used least recently until the rest fits the limit."""
-    entries = sorted(
-        ((entry.stat(), entry.path) for entry in os.scandir(directory)),
-        key=lambda entry: -entry[0].st_mtime,
-    )
+    entries = []
+    for entry in os.scandir(directory):
+        with suppress(FileNotFoundError):  # another process has removed or renamed it
+            entries.append((entry.stat(), entry.path))
+    entries.sort(key=lambda entry: -entry[0].st_mtime)
     total = 0
     for about, path in entries:
         total += about.st_size
