@@ -23,10 +23,13 @@ from ratiosym.learning.evaluate import Episodes, run_episodes
 from ratiosym.learning.mesh import place, spread
 from ratiosym.learning.model import Model, Params
 from ratiosym.learning.policy import Policy
+from ratiosym.learning.random_bits import use_unrolled_threefry
 from ratiosym.learning.rollout import EpisodeSums, RolloutState, init_rollout, rollout
 from ratiosym.learning.update import OptimiserState, UpdateMetrics, init_optimiser, update
 from ratiosym.objectives import Bounds, RatioDiagnostics, Surrogate
 from ratiosym.types import Keys
+
+use_unrolled_threefry()  # before anything is compiled
 
 
 class TrainState(NamedTuple):
