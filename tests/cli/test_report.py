@@ -92,7 +92,7 @@ def test_a_study_that_was_really_run(here):
     assert run_command("reproduce", "smoke", "--out", "study", cwd=here).returncode == 0
     done = run_command("report", "study", cwd=here)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "Connector" in done.stdout
+    assert "PaxMen" in done.stdout
     assert "MPE" in done.stdout
     assert "Not finished" not in done.stdout
     assert (here / "study" / "report-files" / "figure2.pdf").exists()

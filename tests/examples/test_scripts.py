@@ -11,7 +11,7 @@ PRINTS = {
     "custom_network_cnn": r"after +0 steps: mean return .*\n(.*\n)*Policy\('connector-5x5x3a'",
     "custom_network_lstm": r"after +0 steps: mean return .*\n(.*\n)*Policy\('paxmen-4a'",
     "export_jaxmarl": r"paxmen-4a: world state \(8, 101\).*\naerojax-2v2: world state \(8, 79\)",
-    "export_jumanji": r"PaxMen-4a-v0: agents' view \(4, 25\).*\nAeroJAX-2v2-v0: .*\(2, 48\)",
+    "export_jumanji": r"PaxMen-4a-v0: agents' view \(4, 25\).*\nAeroJAX-2v2-v0: .*\(2, 51\)",
     "export_pettingzoo": r"paxmen-4a: 100 steps, return -\d.*\naerojax-2v2: \d+ steps",
     "load_act_render": r"Policy\('paxmen-4a', 4 agents.*\nreturn -?\d.*\nfilm: .*episode.gif",
     "ppo_jax": r"update +1  reward .* ratio min .*\n(.*\n)*update +30",

@@ -43,7 +43,6 @@ def stored():
     """The stored programs by name, once all have been written."""
     programs._Stored._pool.shutdown(wait=True)
     programs._Stored._pool = type(programs._Stored._pool)(4)
-    assert not failures
     return {path.name.split("-")[-1]: path for path in programs.directory().iterdir()}
 
 
@@ -73,7 +72,10 @@ def forbid_tracing(monkeypatch):
 
 def test_a_second_start_traces_nothing_and_computes_the_same(store, monkeypatch):
     assert np.array_equal(numbers(), expected())
-    assert set(stored()) == NAMES
+    names = set(stored())
+    if failures:  # such as a full disk; the next test insists
+        pytest.skip(f"programs could not be stored: {failures}")
+    assert names == NAMES
     forbid_tracing(monkeypatch)
     assert np.array_equal(numbers(), expected())
     # Hyperparameters, bounds and the seed are arguments of the programs.
@@ -90,6 +92,7 @@ def test_a_damaged_program_is_compiled_again(store, monkeypatch):
         path.write_bytes(path.read_bytes()[:-100] if damage is None else damage)
     assert np.array_equal(numbers(), expected())
     assert set(stored()) == NAMES
+    assert not failures
     forbid_tracing(monkeypatch)
     assert np.array_equal(numbers(), expected())
 
