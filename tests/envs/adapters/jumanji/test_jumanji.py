@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ratiosym.envs.adapters.jumanji import connector, rware, search_and_rescue
+from ratiosym.envs.adapters.jumanji import boards, connector, rware, search_and_rescue
 from ratiosym.envs.protocol import random_action
 
 slow = pytest.mark.slow
@@ -173,18 +173,53 @@ def test_connector_episodes_are_the_librarys(size, num_agents, key):
     assert num_ends > 0
 
 
-def board(rows, agents, time=0):
-    """Build a state of the library from its grid and each agent's position and target."""
-    from jumanji.environments.routing.connector.types import Agent, State
-    from jumanji.environments.routing.connector.utils import get_action_masks
+# Of some ten thousand boards: an agent has no room for a first move, and shares the last cell.
+CROWDED = {  # keys
+    (5, 3): [[1120269857, 3853668661], [2972266250, 684823664]],
+    (10, 10): [[3895469545, 724178513]],
+}
 
-    position, target = (jnp.array(x, jnp.int32) for x in zip(*agents, strict=True))
-    agent = Agent(id=jnp.arange(len(agents)), start=position, target=target, position=position)
-    grid = jnp.array(rows, jnp.int32)
+
+@pytest.mark.parametrize(
+    ("size", "num_agents", "num_boards"), [(5, 3, 1000), pytest.param(10, 10, 200, marks=slow)]
+)
+def test_boards_and_moves_are_the_librarys(size, num_agents, num_boards, key):
+    library = library_connector(size, num_agents)
+    crowded = jax.random.wrap_key_data(jnp.array(CROWDED[size, num_agents], jnp.uint32))
+    keys = jnp.concatenate([crowded, jax.random.split(key, num_boards)])
     with jax.numpy_rank_promotion("allow"):
-        mask = get_action_masks(agent, grid)
-    return State(
-        grid=grid, step_count=jnp.int32(time), agents=agent, key=jax.random.key(0), action_mask=mask
+        theirs, _ = jax.jit(jax.vmap(library.reset))(keys)
+        their_step = jax.jit(jax.vmap(library.step))
+        ours = jax.jit(jax.vmap(lambda key: boards.generate(key, size, num_agents)))(keys)
+        our_step = jax.jit(jax.vmap(boards.move))
+        assert (ours.agents.target < 0).any((1, 2))[: len(crowded)].all()
+        assert_equal_boards(ours, theirs)
+        for number in range(30):
+            mask = ours.action_mask if number % 2 else jnp.ones_like(ours.action_mask)
+            logits = jnp.where(mask, 0.0, -jnp.inf)  # legal actions, or any
+            action = jax.random.categorical(jax.random.fold_in(key, number), logits)
+            theirs, timestep = their_step(theirs, action)
+            ours, reward = our_step(ours, action)
+            assert_equal_boards(ours, theirs)
+            np.testing.assert_array_equal(reward, timestep.reward)
+    assert 0.1 < ours.agents.connected.mean() < 0.9
+
+
+def assert_equal_boards(ours, theirs):
+    for name in ("grid", "step_count", "action_mask"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+    for name in boards.Agents._fields:
+        np.testing.assert_array_equal(getattr(ours.agents, name), getattr(theirs.agents, name))
+    np.testing.assert_array_equal(*(jax.random.key_data(state.key) for state in (ours, theirs)))
+
+
+def board(rows, agents, time=0):
+    """Build a state from its grid and each agent's position and target."""
+    position, target = (jnp.array(x, jnp.int32) for x in zip(*agents, strict=True))
+    agents = boards.Agents(jnp.arange(len(agents)), position, target, position)
+    grid = jnp.array(rows, jnp.int32)
+    return boards.Board(
+        grid, jnp.int32(time), agents, jax.random.key(0), boards.legal_actions(agents, grid)
     )
 
 

@@ -1,23 +1,19 @@
 """Connector: agents join pairs of points by paths that may not cross."""
 
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Any
+from functools import cache
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from ratiosym.envs.adapters.jumanji.library import check_library, draw, making
-from ratiosym.envs.arrays import strongly_typed
+from ratiosym.envs.adapters.jumanji.boards import Board, generate, move
+from ratiosym.envs.adapters.jumanji.library import check_library, draw
 from ratiosym.envs.protocol import Action
-from ratiosym.types import Discrete, EnvSpec, Key, Observation, State, Step
+from ratiosym.types import Discrete, EnvSpec, Key, Observation, Step
 
 VIEW = 2  # cells that an agent sees in each direction
-# In addition to the library's codes: 0 empty; 3 i + 1 path, 3 i + 2 position, 3 i + 3 target of
-# agent i.
-OFF_BOARD = -1
+OFF_BOARD = -1  # in addition to the codes of cells (boards.py)
 
 
 @cache
@@ -50,17 +46,6 @@ class Connector:
     size: int
     num_agents: int
 
-    @cached_property
-    def library(self) -> Any:
-        """The library's Connector."""
-        with making():
-            from jumanji.environments.routing.connector.env import Connector as Library
-            from jumanji.environments.routing.connector.generator import LegacyRandomWalkGenerator
-
-            # the boards of Connector-v2, as in the paper; v3 generates different ones
-            generator = LegacyRandomWalkGenerator(self.size, self.num_agents)
-            return Library(generator=generator, time_limit=self.size**2)
-
     @property
     def spec(self) -> EnvSpec:
         """Sizes of the environment."""
@@ -78,31 +63,30 @@ class Connector:
             usual_length=self.size**2 // 4,
         )
 
-    def reset(self, key: Key) -> tuple[State, Observation]:
-        """Start an episode on a solvable board: every target is the end of a random walk."""
-        with jax.numpy_rank_promotion("allow"):
-            state, _ = self.library.reset(key)
-        return strongly_typed(state), _observation(state)
+    def reset(self, key: Key) -> tuple[Board, Observation]:
+        """Start an episode on a solvable board: every target is the end of a random walk.
 
-    def step(self, key: Key, state: State, action: Action) -> tuple[State, Step]:
+        Boards are those of the library's Connector-v2, as in the paper; v3 generates others.
+        """
+        board = generate(key, self.size, self.num_agents)
+        return board, _observation(board)
+
+    def step(self, key: Key, state: Board, action: Action) -> tuple[Board, Step]:
         """Take one step, which is deterministic."""
         del key
-        with jax.numpy_rank_promotion("allow"):
-            state, timestep = self.library.step(state, action)
-        observation = _observation(state)
+        board, reward = move(state, action)
+        observation = _observation(board)
         terminated = ~observation.active.any()
         step = Step(
             observation=observation,
-            reward=jnp.full_like(
-                timestep.reward, timestep.reward.sum()
-            ),  # shared, as in the paper's code
+            reward=jnp.full_like(reward, reward.sum()),  # shared, as in the paper's code
             terminated=terminated,
-            truncated=~terminated & (state.step_count >= self.library.time_limit),
-            metrics={"connected": state.agents.connected.mean(dtype=jnp.float32)},
+            truncated=~terminated & (board.step_count >= self.size**2),
+            metrics={"connected": board.agents.connected.mean(dtype=jnp.float32)},
         )
-        return state, step
+        return board, step
 
-    def draw(self, state: State) -> np.ndarray:
+    def draw(self, state: Board) -> np.ndarray:
         """Draw the board with the library's viewer, uint8 ``[H, W, 3]``.
 
         Each agent has its own colour; heads are large, targets small.
@@ -113,7 +97,7 @@ class Connector:
         return draw(viewer, np.asarray(state.grid))
 
 
-def _observation(state: Any) -> Observation:
+def _observation(state: Board) -> Observation:
     local = _views(state)
     return Observation(
         local=local,
@@ -123,7 +107,7 @@ def _observation(state: Any) -> Observation:
     )
 
 
-def _views(state: Any) -> Float[Array, "A 54"]:
+def _views(state: Board) -> Float[Array, "A 54"]:
     """Return each agent's observation, in the vector form of the paper's code, not as a grid."""
     agents, num_cells = state.agents, state.grid.size
     own_target = 3 * agents.id[:, None] + 3
@@ -138,7 +122,7 @@ def _views(state: Any) -> Float[Array, "A 54"]:
     )
 
 
-def _windows(state: Any) -> Array:
+def _windows(state: Board) -> Int[Array, "A 25"]:
     """Return the cells around each agent, row by row, ``[A, 25]``."""
     board = jnp.pad(state.grid, VIEW, constant_values=OFF_BOARD)
     offsets = jnp.arange(2 * VIEW + 1)
