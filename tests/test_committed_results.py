@@ -156,7 +156,8 @@ def test_final_runs_of_the_study_cpu_have_the_settings_found(path):
     record, best = read_json(path), read_json(CPU / "tuning" / task / label / "best.json")
     assert record["config"]["objective_parameters"] == best["params"]
     assert record["config"]["seed"] in range(5)
-    assert record["commit"].startswith("af61128")
+    first = ("connector-5x5x3a", "mpe-spread-3ag", "smax-2s3z")
+    assert record["commit"].startswith("af61128" if task in first else "d38bf64")
 
 
 def test_the_text_shows_the_study_cpu():
