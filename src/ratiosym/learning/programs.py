@@ -7,13 +7,14 @@ built in. With a part of your own, programs are traced at every start. ``RATIOSY
 this off.
 """
 
+import gc
 import hashlib
 import os
 import pickle
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -94,17 +95,17 @@ class Programs:
         returns = jax.ShapeDtypeStruct((num_seeds,), np.float32)
         identity = f"{config.task} {config.shape} {num_seeds} {learner.mesh}"
         stored = partial(_Stored, identity)
-        if is_new:
-            self._init = stored(
-                self._init, one, lambda: (seeds,), lambda: {"compiler_options": UNOPTIMISED}
-            )
-        self.train_step = _Stored(
+        self.train_step = _Stored(  # first, as it takes longest to compile
             f"{identity} {config.objective}",
             self.train_step,
             all_,
             lambda: (state(), *numbers),
             lambda: {"donate_argnums": 0, "out_shardings": (placement(), None)},
         )
+        if is_new:
+            self._init = stored(
+                self._init, one, lambda: (seeds,), lambda: {"compiler_options": UNOPTIMISED}
+            )
         self.evaluate = stored(self.evaluate, all_, lambda: (state().params, keys()))
         self.update_best = stored(
             self.update_best,
@@ -151,7 +152,8 @@ class _Stored:
         function: Any = partial(jitted.__wrapped__, *self.program.args)
         # Under a name that JAX's cache does not have: XLA cannot store what it has loaded itself.
         function.__name__ = f"{jitted.__name__}_{uuid.uuid4().hex}"
-        return jax.jit(function, **self.options()).lower(*self.arguments())
+        with without_garbage_collection():
+            return jax.jit(function, **self.options()).lower(*self.arguments())
 
     def __call__(self, *arguments: Any) -> Any:
         return self.executable.result()(*arguments)
@@ -187,6 +189,18 @@ class _Stored:
         finally:
             part.unlink(missing_ok=True)
         remove_unused(self.path.parent)
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """Tracing makes many objects and leaves few behind; collections would take a tenth of it."""
+    is_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_on:
+            gc.enable()
 
 
 def directory() -> Path:
