@@ -2,6 +2,7 @@
 
 python -m benchmarks [learner] [gradient] [environments] [paxmen] [aerojax] [memory] [seeds]
                      [result] [scaling]
+python -m benchmarks preset   # hours: which sizes preset cpu should have
 python -m benchmarks torch    # needs PyTorch and TorchRL instead of JAX (.venv-torch)
 """
 
@@ -22,10 +23,11 @@ PARTS = (
 
 
 def main(names: list[str]) -> None:
-    unknown = [n for n in names if n not in (*PARTS, "torch")]
+    known = (*PARTS, "preset", "torch")
+    unknown = [n for n in names if n not in known]
     if unknown:
         raise SystemExit(
-            f"Unknown benchmark {', '.join(unknown)}. Choose from: {', '.join(PARTS)}, torch."
+            f"Unknown benchmark {', '.join(unknown)}. Choose from: {', '.join(known)}."
         )
     if set(names) != {"torch"}:
         from ratiosym.learning.devices import start_jax
