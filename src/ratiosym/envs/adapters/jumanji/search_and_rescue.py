@@ -139,12 +139,12 @@ class SearchAndRescue:
         sight, reach = self.sight, self.library.target_contact_range
         index = jnp.arange(self.num_targets)[None]
 
-        def look(target: Array, finds: Array) -> Array:
+        def add_find(target: Array, finds: Array) -> Array:
             is_seen = in_view(sight, searchers, targets.pos[target])
             return finds | (is_seen[:, None] & (index == target[:, None]))
 
         near = within(sight, searchers.pos, targets.pos, reach) & ~targets.found[None]
-        return for_each(near, look, jnp.zeros_like(near))
+        return for_each(near, add_find, jnp.zeros_like(near))
 
     def _views(self, searchers: Any, targets: Any) -> Float[Array, "A 3 R"]:
         """Return the nearest searcher, found target and other target on each ray, or -1."""
