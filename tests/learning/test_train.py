@@ -124,6 +124,18 @@ def test_events_come_in_order_and_on_schedule():
     ]
 
 
+def test_a_run_that_is_stopped_waits_for_the_update_under_way(monkeypatch):
+    """A process that exits in the middle of one may crash."""
+    learner, config, _ = whole_run()
+    events = train(learner, config, SEEDS)
+    assert names(itertools.islice(events, 2)) == [("Evaluated", 0), ("Updated", 1)]
+    wait, waited = jax.block_until_ready, []
+    monkeypatch.setattr(jax, "block_until_ready", lambda state: waited.append(wait(state)))
+    events.close()
+    steps = config.shape.num_epochs * config.shape.num_minibatches
+    assert [int(state.optimiser.actor.count[0]) for state in waited] == [2 * steps]
+
+
 def test_rows_of_training():
     learner, _, _ = whole_run()
     rows = [row for event in of_kind(Updated) for row in event.rows]

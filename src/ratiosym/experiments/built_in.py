@@ -62,8 +62,8 @@ def _on_two_cores(steps: int, entropy: float, epochs: int, minibatches: int) -> 
 
 
 # Common to the three algorithms, and fixed before anything was run (results/cpu/README.md). The
-# first four rows are values published for another algorithm, so that they favour none of these. Those
-# of JaxNav and AeroJAX were found with MARS (docs/environments); all three learn with them.
+# first four rows are values published for another algorithm, so that they favour none of these.
+# Those of JaxNav and AeroJAX were found with MARS (docs/environments); all three learn with them.
 _CPU_TASKS: dict[str, dict[str, Any]] = {
     "connector-5x5x3a": _on_two_cores(1_000_000, 0.01, 8, 2),
     "mpe-spread-3ag": _on_two_cores(1_000_000, 0.0, 8, 2),

@@ -3,6 +3,7 @@
 import dataclasses
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -113,35 +114,48 @@ def train(
     # Metrics are fetched one update later, so that the devices never wait for the host.
     pending: deque[tuple[int, Any]] = deque()
     clock = perf_counter()
-    while update < config.num_updates:  # Algorithm 1, line 3
-        # collect, estimate advantages, optimise (lines 4 to 27)
-        hyperparameters = jax.tree.map(np.float32, hyperparameters_at(config, update))
-        state, metrics = programs.train_step(state, hyperparameters, bounds)
-        update += 1
-        pending.append((update, metrics))
-        is_due = config.is_evaluation_due(update)
+    try:
+        while update < config.num_updates:  # Algorithm 1, line 3
+            # collect, estimate advantages, optimise (lines 4 to 27)
+            hyperparameters = jax.tree.map(np.float32, hyperparameters_at(config, update))
+            state, metrics = programs.train_step(state, hyperparameters, bounds)
+            update += 1
+            pending.append((update, metrics))
+            is_due = config.is_evaluation_due(update)
 
-        # report the previous update; before an evaluation, also this one
-        while len(pending) > (0 if is_due else 1):
-            number, metrics = pending.popleft()
-            rows = training_rows(config, number, to_host(metrics), len(seeds))
-            now = perf_counter()
-            for row in rows:
-                row["steps_per_second"] = config.shape.steps_per_update / (now - clock)
-            clock = now
-            yield Updated(number, rows)  # also one that failed: its row shows what grew
-            for seed, row in zip(seeds, rows, strict=True):
-                if not all(np.isfinite(row[name]) for name in MUST_BE_FINITE):
-                    raise NonFiniteLoss(number, seed)
+            # report the previous update; before an evaluation, also this one
+            while len(pending) > (0 if is_due else 1):
+                number, metrics = pending.popleft()
+                rows = training_rows(config, number, to_host(metrics), len(seeds))
+                now = perf_counter()
+                for row in rows:
+                    row["steps_per_second"] = config.shape.steps_per_update / (now - clock)
+                clock = now
+                yield Updated(number, rows)  # also one that failed: its row shows what grew
+                for seed, row in zip(seeds, rows, strict=True):
+                    if not all(np.isfinite(row[name]) for name in MUST_BE_FINITE):
+                        raise NonFiniteLoss(number, seed)
 
-        # evaluate
-        if is_due:
-            event = evaluated(state)
-            state = event.state
-            yield event
-            clock = perf_counter()
+            # evaluate
+            if is_due:
+                event = evaluated(state)
+                state = event.state
+                yield event
+                clock = perf_counter()
+    finally:
+        wait_for_updates(state)
     best = state.best_params
     yield Finished(absolute_metric(learner, best, seeds, update, play=programs.evaluate))
+
+
+def wait_for_updates(state: TrainState) -> None:
+    """Wait for an update under way, as a process that exits in the middle of one may crash.
+
+    Not with several processes: if another one has gone, its part of the update never ends.
+    """
+    if jax.process_count() == 1:
+        with suppress(RuntimeError):  # interrupted where the update had just taken the state
+            jax.block_until_ready(state)
 
 
 def hyperparameters_at(config: RunConfig, update: int) -> Hyperparameters:
