@@ -706,7 +706,7 @@ class Programs(logging.Handler):
     count = 0
 
     def emit(self, record):
-        self.count += record.getMessage().startswith("Compiling jit(train_step)")
+        self.count += record.getMessage().startswith("Compiling jit(optimise)")
 
 
 @pytest.fixture

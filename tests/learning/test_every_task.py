@@ -3,8 +3,6 @@
 Compiling an update takes long, so the everyday tests only trace those of most suites.
 """
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +11,14 @@ import pytest
 from ratiosym.envs.registry import make
 from ratiosym.envs.tasks import TASKS
 from ratiosym.experiments.presets import configure
-from ratiosym.learning.learner import evaluate, fresh_state, init_state, train_step
+from ratiosym.learning.learner import (
+    collect,
+    evaluate,
+    fresh_state,
+    init_state,
+    optimise,
+    train_step,
+)
 from ratiosym.learning.train import episode_keys, make_learner
 from ratiosym.objectives import OBJECTIVES
 from ratiosym.runs.files import read_json
@@ -49,9 +54,12 @@ def trace(task):
     parts = (learner.env, learner.shape, learner.model)
     state = fresh_state.eval_shape(*parts, jnp.zeros(1, jnp.uint32))
     numbers = traced(config.hyperparameters, config.bounds)
-    after, _ = jax.eval_shape(partial(train_step, learner), state, *numbers)
-    assert shapes(after) == shapes(state)
-    episodes = jax.eval_shape(partial(evaluate, learner), after.params, episode_keys([0], 0, 0, 2))
+    groups, collected, _ = collect.eval_shape(learner, state.params, state.groups, numbers[0])
+    params, optimiser, _ = optimise.eval_shape(
+        learner, state.params, state.optimiser, collected, *numbers
+    )
+    assert shapes((params, optimiser, groups)) == shapes(state[:3])
+    episodes = evaluate.eval_shape(learner, params, episode_keys([0], 0, 0, 2))
     assert set(episodes.metrics) == set(learner.env.spec.metrics)
 
 

@@ -12,7 +12,15 @@ from jax.sharding import AbstractMesh
 from ratiosym.errors import InputError
 from ratiosym.learning.config import Hyperparameters
 from ratiosym.learning.evaluate import run_episodes
-from ratiosym.learning.learner import evaluate, fresh_state, place_state, train_step, update_best
+from ratiosym.learning.learner import (
+    collect,
+    evaluate,
+    fresh_state,
+    optimise,
+    place_state,
+    train_step,
+    update_best,
+)
 from ratiosym.learning.mesh import make_mesh, to_host
 from ratiosym.learning.model import make_model
 from ratiosym.learning.policy import Policy
@@ -201,7 +209,7 @@ def test_no_key_is_used_twice(draw, key):
 
 def test_nothing_is_compiled_twice():
     """Not for other states, after an evaluation, with other numbers, or by an equal learner."""
-    programs = (train_step, evaluate, update_best)
+    programs = (collect, optimise, evaluate, update_best)
     for program in programs:
         program.clear_cache()
     keys = jax.random.split(jax.random.key(0), (1, 6))
@@ -216,10 +224,10 @@ def test_nothing_is_compiled_twice():
 
     with compilations() as names:
         run(Bounds(0.8, 1.2))
-        assert [names.count(program.__name__) for program in programs] == [1, 1, 1]
+        assert [names.count(program.__name__) for program in programs] == [1, 1, 1, 1]
         sizes = [program._cache_size() for program in programs]
         run(Bounds(0.5, 3.0), actor_learning_rate=1e-3, discount=0.9, value_clip=0.05)
-    assert [names.count(program.__name__) for program in programs] == [1, 1, 1]
+    assert [names.count(program.__name__) for program in programs] == [1, 1, 1, 1]
     assert [program._cache_size() for program in programs] == sizes
 
 
@@ -283,7 +291,7 @@ def test_any_number_of_episodes_can_be_spread_over_any_number_of_devices(num_epi
     learner = dataclasses.replace(make(), mesh=AbstractMesh((1, 4), ("seed", "group")))
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), (1, num_episodes)))
     params = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), start(make()).params)
-    episodes = jax.eval_shape(lambda *x: evaluate(learner, *x), params, keys)
+    episodes = evaluate.eval_shape(learner, params, keys)
     assert episodes.returns.shape == (1, num_episodes)
 
 

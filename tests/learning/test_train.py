@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ratiosym.learning.learner import evaluate, place_state, train_step
+from ratiosym.learning.learner import collect, evaluate, optimise, place_state
 from ratiosym.learning.train import (
     _ABSOLUTE,
     _EVALUATION,
@@ -88,6 +88,10 @@ def whole_run():
 
 def of_kind(kind):
     return [event for event in whole_run()[2] if isinstance(event, kind)]
+
+
+def cache_sizes():
+    return [program._cache_size() for program in (collect, optimise)]
 
 
 def names(events):
@@ -305,13 +309,13 @@ def test_annealed_rates_fall_linearly_and_would_be_zero_after_the_last_update():
 
 def test_annealing_compiles_nothing_and_resumes_to_the_last_bit():
     learner, config, events = whole_run()
-    size = train_step._cache_size()
+    sizes = cache_sizes()
     ours, states = [], {}
     for event in train(learner, annealed(config), SEEDS):
         if isinstance(event, Evaluated):
             states[event.update] = jax.tree.map(jnp.copy, event.state)
         ours.append(event)
-    assert train_step._cache_size() == size
+    assert cache_sizes() == sizes
     # The first update has the full rate, later ones less.
     assert without_clock(ours[1].rows) == without_clock(events[1].rows)
     assert without_clock(ours[2].rows) != without_clock(events[2].rows)
@@ -371,10 +375,10 @@ def test_learners_are_made_from_configurations():
 
 def test_training_compiles_one_update_program_for_all_trust_regions():
     learner, config, events = whole_run()
-    size = train_step._cache_size()
+    sizes = cache_sizes()
     other = dataclasses.replace(
         config, objective_parameters={"b_lower": 0.5, "b_upper": 2.0}, steps=2 * 48
     )
     rows = [event.rows for event in train(learner, other, SEEDS) if isinstance(event, Updated)]
-    assert train_step._cache_size() == size
+    assert cache_sizes() == sizes
     assert rows[0][0]["policy_loss"] != events[1].rows[0]["policy_loss"]

@@ -36,7 +36,7 @@ def find_cause(
 
 
 def _repeat_rollout(learner: Learner, state: TrainState, index: int) -> Transition:
-    """Repeat the rollout of one seed, [T, E, ...], with its random numbers (see ``seed_step``)."""
+    """Repeat the rollout of one seed, [T, E, ...], with its random numbers (see ``collect``)."""
     keys = jax.random.key_data(state.groups.key)  # keys themselves cannot be moved off the devices
     groups = jax.tree.map(lambda x: x[index], to_host(state.groups._replace(key=keys)))
     actor = jax.tree.map(lambda x: jnp.asarray(x[index]), to_host(state.params.actor))

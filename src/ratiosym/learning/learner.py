@@ -4,7 +4,7 @@ Shuffling and normalisation happen within a group of the update batch, so result
 how groups are distributed over devices (``mesh``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, PyTree, UInt32
 
 from ratiosym.envs.arrays import strongly_typed
 from ratiosym.envs.protocol import Env
-from ratiosym.learning.batch import make_batch
+from ratiosym.learning.batch import Batch, make_batch
 from ratiosym.learning.config import Hyperparameters, RunShape
 from ratiosym.learning.evaluate import Episodes, run_episodes
 from ratiosym.learning.mesh import place, spread
@@ -44,8 +44,27 @@ class TrainState(NamedTuple):
 
 SPECS = TrainState(P("seed"), P("seed"), P("seed", "group"), P("seed"), P("seed"))  # type: ignore[arg-type]
 
+
+class Collected(NamedTuple):
+    """What a rollout leaves for the gradient steps of every seed."""
+
+    batch: Batch  # [K, L, N, ...]
+    order_keys: Keys  # [K, U], of the order of minibatches
+
+
+def _collected_specs() -> Collected:
+    sequences, carries = P("seed", None, "group"), P("seed", "group")
+    specs = [carries if name.endswith("carry") else sequences for name in Batch._fields]
+    return Collected(Batch(*specs), P("seed", "group"))  # type: ignore[arg-type]
+
+
+COLLECTED_SPECS = _collected_specs()
+
+# XLA's older code generator takes a third less time to compile, but its gradient steps are up to a
+# tenth slower (docs/performance.md), so it is for everything else.
+FAST_TO_COMPILE = {"xla_cpu_use_fusion_emitters": False}
 # For a program that runs once, where compilation takes longer than it can save.
-UNOPTIMISED = {"xla_backend_optimization_level": 0}
+UNOPTIMISED = FAST_TO_COMPILE | {"xla_backend_optimization_level": 0}
 
 
 @dataclass(frozen=True)
@@ -84,67 +103,109 @@ def fresh_state(env: Env, shape: RunShape, model: Model, seeds: UInt32[Array, "K
     return jax.vmap(init_seed)(seeds)
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=1)
 def train_step(
     learner: Learner, state: TrainState, hyperparameters: Hyperparameters, bounds: Bounds
 ) -> tuple[TrainState, tuple[UpdateMetrics, EpisodeSums]]:
-    """Collect one rollout and perform one update for every seed."""
-    step = spread(
+    """Collect one rollout and perform one update for every seed. The state is donated."""
+    programs = partial(collect, learner), partial(optimise, learner)
+    return collect_and_optimise(*programs, state, hyperparameters, bounds)
+
+
+def collect_and_optimise(
+    collect: Callable[..., tuple[RolloutState, Collected, EpisodeSums]],
+    optimise: Callable[..., tuple[Params, OptimiserState, UpdateMetrics]],
+    state: TrainState,
+    hyperparameters: Hyperparameters,
+    bounds: Bounds,
+) -> tuple[TrainState, tuple[UpdateMetrics, EpisodeSums]]:
+    """Run both programs of an update.
+
+    They are two because the gradient steps, where the time goes, are compiled for speed, and the
+    rest to be compiled quickly.
+    """
+    groups, collected, episodes = collect(state.params, state.groups, hyperparameters)
+    params, optimiser, metrics = optimise(
+        state.params, state.optimiser, collected, hyperparameters, bounds
+    )
+    state = state._replace(params=params, optimiser=optimiser, groups=groups)
+    return state, (metrics, episodes)
+
+
+@partial(jax.jit, static_argnums=0, donate_argnums=2, compiler_options=FAST_TO_COMPILE)
+def collect(
+    learner: Learner, params: Params, groups: RolloutState, hyperparameters: Hyperparameters
+) -> tuple[RolloutState, Collected, EpisodeSums]:
+    """Collect a rollout and estimate its advantages (Algorithm 1, lines 4 to 9)."""
+    shape, model = learner.shape, learner.model
+
+    def of_seed(
+        params: Params,
+        groups: RolloutState,  # [G] groups on this device
+        hyperparameters: Hyperparameters,
+    ) -> tuple[RolloutState, Collected, EpisodeSums]:
+        # collect (lines 4 to 7)
+        keys = jax.vmap(jax.random.split)(groups.key)  # [G, 2]
+        before = groups._replace(key=keys[:, 0])
+        after, transition, episodes = jax.vmap(
+            partial(rollout, learner.env, shape, model, params.actor), out_axes=(0, 1, 0)
+        )(before)  # transition [T, G, E, ...]
+
+        # advantages and targets (lines 8 and 9)
+        batch, critic_carry = make_batch(
+            shape, model, params.critic, before, after, transition, hyperparameters
+        )  # [L, N, ...]
+        episodes = jax.tree.map(lambda x: jax.lax.psum(x.sum(), "group"), episodes)
+        after = after._replace(critic_carry=critic_carry)
+        return after, Collected(batch, keys[:, 1]), episodes
+
+    groups, collected, episodes = spread(
         learner.mesh,
-        partial(seed_step, learner),
-        in_specs=(P("seed"), P("seed"), P("seed", "group"), P(), P()),
-        out_specs=(P("seed"), P("seed"), P("seed", "group"), P("seed")),
-    )
-    params, optimiser, groups, metrics = step(
-        state.params, state.optimiser, state.groups, hyperparameters, bounds
-    )
+        of_seed,
+        in_specs=(P("seed"), SPECS.groups, P()),
+        out_specs=(SPECS.groups, COLLECTED_SPECS, P("seed")),
+    )(params, groups, hyperparameters)
     # Environments may return weak types, and a change of weak types would trigger recompilation.
-    groups = strongly_typed(groups)
-    return state._replace(params=params, optimiser=optimiser, groups=groups), metrics
+    return strongly_typed(groups), strongly_typed(collected), episodes
 
 
-def seed_step(
+@partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
+def optimise(
     learner: Learner,
     params: Params,
     optimiser: OptimiserState,
-    groups: RolloutState,  # [G] groups on this device
+    collected: Collected,
     hyperparameters: Hyperparameters,
     bounds: Bounds,
-) -> tuple[Params, OptimiserState, RolloutState, tuple[UpdateMetrics, EpisodeSums]]:
-    """One iteration of the main loop of Algorithm 1."""
-    shape, model = learner.shape, learner.model
-    # collect (lines 4 to 7)
-    keys = jax.vmap(jax.random.split)(groups.key)  # [G, 2]
-    before = groups._replace(key=keys[:, 0])
-    after, transition, episodes = jax.vmap(
-        partial(rollout, learner.env, shape, model, params.actor), out_axes=(0, 1, 0)
-    )(before)  # transition [T, G, E, ...]
+) -> tuple[Params, OptimiserState, UpdateMetrics]:
+    """Perform the gradient steps of one update (Algorithm 1, lines 10 to 27)."""
 
-    # advantages and targets (lines 8 and 9)
-    batch, critic_carry = make_batch(
-        shape, model, params.critic, before, after, transition, hyperparameters
-    )  # [L, N, ...]
+    def of_seed(
+        params: Params,
+        optimiser: OptimiserState,
+        collected: Collected,
+        hyperparameters: Hyperparameters,
+        bounds: Bounds,
+    ) -> tuple[Params, OptimiserState, UpdateMetrics]:
+        params, optimiser, metrics = update(
+            learner.shape,
+            learner.model,
+            learner.surrogate,
+            params,
+            optimiser,
+            collected.batch,
+            collected.order_keys,
+            hyperparameters,
+            bounds,
+            average=lambda x: jax.lax.pmean(x, "group"),
+        )
+        return params, optimiser, over_devices(metrics)
 
-    # optimise (lines 10 to 27)
-    params, optimiser, metrics = update(
-        shape,
-        model,
-        learner.surrogate,
-        params,
-        optimiser,
-        batch,
-        keys[:, 1],
-        hyperparameters,
-        bounds,
-        average=lambda x: jax.lax.pmean(x, "group"),
-    )
-    episodes = jax.tree.map(lambda x: jax.lax.psum(x.sum(), "group"), episodes)
-    return (
-        params,
-        optimiser,
-        after._replace(critic_carry=critic_carry),
-        (over_devices(metrics), episodes),
-    )
+    return spread(
+        learner.mesh,
+        of_seed,
+        in_specs=(P("seed"), P("seed"), COLLECTED_SPECS, P(), P()),
+        out_specs=P("seed"),
+    )(params, optimiser, collected, hyperparameters, bounds)
 
 
 def over_devices(metrics: UpdateMetrics) -> UpdateMetrics:
@@ -178,7 +239,7 @@ def keys_of_episodes(
     return jax.vmap(of_seed)(seeds)
 
 
-@partial(jax.jit, static_argnums=(0, 3))
+@partial(jax.jit, static_argnums=(0, 3), compiler_options=FAST_TO_COMPILE)
 def evaluate(learner: Learner, params: Params, keys: Keys, is_greedy: bool = False) -> Episodes:
     """Play one episode per key, [K, n], distributed over the devices."""
 

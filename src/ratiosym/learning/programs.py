@@ -9,13 +9,15 @@ this off.
 
 import gc
 import hashlib
+import io
 import os
 import pickle
+import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,19 +26,25 @@ from typing import Any
 import jax
 import numpy as np
 from jax.experimental import serialize_executable
+from jax.sharding import NamedSharding
 
 from ratiosym.envs.registry import is_builtin, make
 from ratiosym.learning.config import NETWORKS, RunConfig
 from ratiosym.learning.devices import cache_directory
 from ratiosym.learning.evaluate import Episodes
 from ratiosym.learning.learner import (
+    COLLECTED_SPECS,
+    FAST_TO_COMPILE,
     SPECS,
     UNOPTIMISED,
     Learner,
     TrainState,
+    collect,
+    collect_and_optimise,
     evaluate,
     fresh_state,
     keys_of_episodes,
+    optimise,
     place_state,
     train_step,
     update_best,
@@ -64,54 +72,79 @@ class Programs:
         parts = (learner.env, learner.shape, learner.model)
         self._init: Callable[..., Any] = partial(fresh_state, *parts)
         self._keys: Callable[..., Any] = partial(keys_of_episodes, self.num_episodes)
-        self.evaluate: Callable[[Params, Keys], Episodes] = partial(evaluate, learner)
         self.train_step: Callable[..., Any] = partial(train_step, learner)
+        self.evaluate: Callable[[Params, Keys], Episodes] = partial(evaluate, learner)
         self.update_best: Callable[..., TrainState] = partial(update_best, learner)
         if not is_storable(learner, config):
             return
 
-        # Shapes and placement of the arguments.
+        # Shapes and placement of the arguments. XLA would place empty arrays elsewhere.
         seeds = jax.ShapeDtypeStruct((num_seeds,), np.uint32)
         number = np.uint32(0)
         numbers = jax.tree.map(np.float32, (config.hyperparameters, config.bounds))
 
-        @cache
-        def state() -> Any:
-            like = fresh_state.eval_shape(*parts, seeds)
+        def placed(like: Any, specs: Any) -> Any:
             return jax.tree.map(
                 lambda x, at: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=at),
                 like,
-                shardings(learner.mesh, like, SPECS),
+                shardings(learner.mesh, like, specs),
             )
 
-        def placement() -> Any:  # XLA would place empty arrays elsewhere
-            return jax.tree.map(lambda x: x.sharding, state())
+        @cache
+        def state() -> Any:
+            like = first.outputs() if first else fresh_state.eval_shape(*parts, seeds)
+            return placed(like, SPECS)
 
         @cache
         def keys() -> Any:
             return keys_of_episodes.eval_shape(self.num_episodes, seeds, number, number)
 
+        def gradient_step() -> Any:
+            _, collected, _ = collecting.outputs()
+            now = state()
+            return now.params, now.optimiser, placed(collected, COLLECTED_SPECS), *numbers
+
+        of_state = jax.tree.map(partial(NamedSharding, learner.mesh), SPECS)
+        of_batch = jax.tree.map(partial(NamedSharding, learner.mesh), COLLECTED_SPECS)
         one, all_ = jax.devices()[:1], list(learner.mesh.devices.flat)
         returns = jax.ShapeDtypeStruct((num_seeds,), np.float32)
         identity = f"{config.task} {config.shape} {num_seeds} {learner.mesh}"
         stored = partial(_Stored, identity)
-        self.train_step = _Stored(  # first, as it takes longest to compile
-            f"{identity} {config.objective}",
-            self.train_step,
-            all_,
-            lambda: (state(), *numbers),
-            lambda: {"donate_argnums": 0, "out_shardings": (placement(), None)},
-        )
+        # Each program is traced while XLA compiles those before it.
+        first: _Stored | None = None
         if is_new:
-            self._init = stored(
-                self._init, one, lambda: (seeds,), lambda: {"compiler_options": UNOPTIMISED}
+            self._init = first = stored(
+                self._init, one, lambda: (seeds,), compiler_options=UNOPTIMISED
             )
-        self.evaluate = stored(self.evaluate, all_, lambda: (state().params, keys()))
+        collecting = stored(
+            partial(collect, learner),
+            all_,
+            lambda: (state().params, state().groups, numbers[0]),
+            donate_argnums=1,
+            out_shardings=(of_state.groups, of_batch, None),
+            compiler_options=FAST_TO_COMPILE,
+        )
+        optimising = _Stored(
+            f"{identity} {config.objective}",
+            partial(optimise, learner),
+            all_,
+            gradient_step,
+            donate_argnums=(0, 1),
+            out_shardings=(of_state.params, of_state.optimiser, None),
+        )
+        self.train_step = partial(collect_and_optimise, collecting, optimising)
+        self.evaluate = stored(
+            self.evaluate,
+            all_,
+            lambda: (state().params, keys()),
+            compiler_options=FAST_TO_COMPILE,
+        )
         self.update_best = stored(
             self.update_best,
             all_,
             lambda: (state(), returns),
-            lambda: {"donate_argnums": 0, "out_shardings": placement()},
+            donate_argnums=0,
+            out_shardings=of_state,
         )
         self._keys = stored(self._keys, one, lambda: (seeds, number, number))
 
@@ -135,7 +168,7 @@ class _Stored:
         program: partial[Any],  # a jitted function with its static arguments
         devices: list[jax.Device],
         arguments: Callable[[], tuple[Any, ...]],  # the others: shapes and placement
-        options: Callable[[], dict[str, Any]] = dict,  # of the compiled program, as for jax.jit
+        **options: Any,  # of the compiled program, as for jax.jit
     ) -> None:
         self.program, self.devices, self.arguments = program, devices, arguments
         self.options = options
@@ -147,13 +180,22 @@ class _Stored:
         else:  # tracing holds Python's lock, so only the compiler runs in parallel
             self.executable = self._pool.submit(self._compile, self._lower())
 
-    def _lower(self) -> jax.stages.Lowered:
+    def outputs(self) -> Any:
+        """Return the shapes of what the program returns."""
+        return self._traced.out_info
+
+    @cached_property
+    def _traced(self) -> jax.stages.Traced:
         jitted: Any = self.program.func
         function: Any = partial(jitted.__wrapped__, *self.program.args)
         # Under a name that JAX's cache does not have: XLA cannot store what it has loaded itself.
         function.__name__ = f"{jitted.__name__}_{uuid.uuid4().hex}"
         with without_garbage_collection():
-            return jax.jit(function, **self.options()).lower(*self.arguments())
+            return jax.jit(function, **self.options).trace(*self.arguments())
+
+    def _lower(self) -> jax.stages.Lowered:
+        with without_garbage_collection():
+            return self._traced.lower()
 
     def __call__(self, *arguments: Any) -> Any:
         return self.executable.result()(*arguments)
@@ -172,23 +214,46 @@ class _Stored:
 
     def _compile(self, lowered: jax.stages.Lowered) -> jax.stages.Compiled:
         executable = lowered.compile()
-        self._pool.submit(self._store, executable)
+        with suppress(Exception):  # whatever goes wrong, the next start compiles again
+            self._store(executable)
         return executable
 
     def _store(self, executable: jax.stages.Compiled) -> None:
-        with suppress(Exception):  # whatever goes wrong, the next start compiles again
-            self._write(executable)
+        """Serialise an executable and write it in the background.
 
-    def _write(self, executable: jax.stages.Compiled) -> None:
-        data = pickle.dumps(serialize_executable.serialize(executable))
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        It must not have run before: XLA cannot serialise a sort once it has been executed.
+        """
+        data = io.BytesIO()
+        _Pickler(data).dump(serialize_executable.serialize(executable))
+        self._pool.submit(self._write, data.getvalue())
+
+    def _write(self, data: bytes) -> None:
         part = self.path.with_name(f"{uuid.uuid4().hex}.part")
-        try:
-            part.write_bytes(data)
-            part.replace(self.path)
-        finally:
-            part.unlink(missing_ok=True)
-        remove_unused(self.path.parent)
+        with suppress(OSError):
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                part.write_bytes(data)
+                part.replace(self.path)
+            finally:
+                part.unlink(missing_ok=True)
+            remove_unused(self.path.parent)
+
+
+class _Pickler(pickle.Pickler):
+    """Refers to classes of modules that were loaded without their package by name alone.
+
+    Pickling would import the package: for jaxmarl this takes seconds and prints
+    (``envs/adapters/jaxmarl/library.py``).
+    """
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, type) and value.__module__.partition(".")[0] not in sys.modules:
+            return _loaded_class, (value.__module__, value.__qualname__)
+        return NotImplemented
+
+
+def _loaded_class(module: str, name: str) -> Any:
+    return getattr(sys.modules[module], name)
 
 
 @contextmanager
