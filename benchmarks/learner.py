@@ -20,7 +20,7 @@ from benchmarks.timing import best_seconds, peak_gflops
 from ratiosym.envs.registry import make
 from ratiosym.learning.batch import make_batch
 from ratiosym.learning.config import RunConfig, RunShape
-from ratiosym.learning.devices import num_cores, start_jax
+from ratiosym.learning.devices import enable_compilation_cache, num_cores, start_jax
 from ratiosym.learning.learner import init_state, train_step
 from ratiosym.learning.mesh import spread
 from ratiosym.learning.rollout import rollout
@@ -113,6 +113,7 @@ def measure(num_used_cores: int) -> dict[str, float]:
 def measure_here(num_used_cores: int) -> dict[str, float]:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:num_used_cores])
     start_jax()
+    enable_compilation_cache()  # the second turn compiles nothing
     shape = RunShape(num_envs=NUM_ENVS)
     result = {"peak": peak_gflops()}
     result |= {task: steps_per_second(task, shape, jax.devices()) for task in PEERS}
