@@ -1,7 +1,8 @@
 """Cost over agents, environments and widths: steps per second times agents, as a table and figure.
 
-Cost grows linearly where agent steps per second stay level (agents, environments) and where the
-share of the matrix-multiplication peak does not fall (widths).
+Cost grows linearly where agent steps per second stay level (agents, environments). Over widths it
+grows no faster than the products, with the square (dashed), where the share of the
+matrix-multiplication peak does not fall.
 """
 
 from pathlib import Path
@@ -60,10 +61,17 @@ def draw(series: dict[str, list[Point]], path: Path) -> None:
 
     figure = Figure(figsize=(9, 3), layout="constrained")
     for axes, (name, points) in zip(figure.subplots(1, len(series)), series.items(), strict=True):
-        axes.plot([p.x for p in points], [p.agent_steps for p in points], "o-")
-        axes.set(xscale="log", yscale="log", xlabel=name, ylabel="agent steps per second")
-        axes.set_xticks([p.x for p in points], [str(p.x) for p in points])
-        axes.minorticks_off()
+        x, y = ([p.x for p in points], [p.agent_steps / 1e3 for p in points])
+        axes.plot(x, y, "o-")
+        axes.set(xscale="log", xlabel=name, ylabel="thousand agent steps per second")
+        if name == "width":  # products grow with its square
+            axes.plot(x, [y[-1] * (x[-1] / at) ** 2 for at in x], "--", color="gray")
+            axes.set(yscale="log", ylim=(y[-1] / 2, y[0] * 2))
+            axes.yaxis.set_major_formatter("{x:g}")
+        else:
+            axes.set_ylim(0, 1.15 * max(y))
+        axes.set_xticks(x, [str(at) for at in x])
+        axes.set_xticks([], minor=True)
         axes.grid(alpha=0.3)
     figure.savefig(path, dpi=150)
 
