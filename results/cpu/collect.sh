@@ -3,7 +3,8 @@
 set -euo pipefail
 here="$(dirname "$0")/${2:-experiment}"
 mkdir -p "$here"
-tar -C "${1:?usage: collect.sh DIRECTORY [NAME]}" --exclude=checkpoint --exclude=work --exclude='*.lock' --exclude=lock \
-    --exclude=tables -cf - . | tar -C "$here" -xf -
+exclude=(--exclude=checkpoint --exclude=work --exclude='*.lock' --exclude=lock --exclude=tables)
+[ ! -e "$here/plan.json" ] || exclude+=(--exclude=plan.json)
+tar -C "${1:?usage: collect.sh DIRECTORY [NAME]}" "${exclude[@]}" -cf - . | tar -C "$here" -xf -
 # A run without a summary has not finished.
 find "$here" -type d -name 'seed-*' ! -exec test -e '{}/summary.json' \; -prune -exec rm -r '{}' +
