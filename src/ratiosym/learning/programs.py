@@ -21,6 +21,7 @@ from functools import cache, cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import jax
@@ -161,6 +162,9 @@ class _Stored:
     """A program that is loaded from disk, or else compiled and stored."""
 
     _pool = ThreadPoolExecutor(4, thread_name_prefix="compile")
+    # Tracing and unpickling import an environment's library. Two threads that import different
+    # modules of it at the same time would see each other's half-imported ones.
+    _importing = RLock()
 
     def __init__(
         self,
@@ -190,7 +194,7 @@ class _Stored:
         function: Any = partial(jitted.__wrapped__, *self.program.args)
         # Under a name that JAX's cache does not have: XLA cannot store what it has loaded itself.
         function.__name__ = f"{jitted.__name__}_{uuid.uuid4().hex}"
-        with without_garbage_collection():
+        with self._importing, without_garbage_collection():
             return jax.jit(function, **self.options).trace(*self.arguments())
 
     def _lower(self) -> jax.stages.Lowered:
@@ -202,7 +206,9 @@ class _Stored:
 
     def _load(self) -> jax.stages.Compiled:
         try:
-            data, inputs, outputs = pickle.loads(self.path.read_bytes())
+            content = self.path.read_bytes()
+            with self._importing:
+                data, inputs, outputs = pickle.loads(content)
             executable = serialize_executable.deserialize_and_load(
                 data, inputs, outputs, execution_devices=self.devices
             )
