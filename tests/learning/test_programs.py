@@ -17,6 +17,7 @@ from ratiosym.envs.registry import make
 from ratiosym.experiments.presets import configure
 from ratiosym.learning import programs
 from ratiosym.learning.train import Evaluated, Finished, Updated, make_learner, train
+from tests.example_runs import run_python
 
 CONFIG = configure("mpe-spread-3ag", "smoke", num_envs=4, rollout_length=8, num_eval_episodes=2)
 NAMES = {
@@ -187,3 +188,16 @@ def test_programs_used_least_recently_are_removed(tmp_path):
     os.utime(tmp_path / "a", (9, 9))
     programs.remove_unused(tmp_path, limit=25)
     assert {path.name for path in tmp_path.iterdir()} == {"a", "d"}
+
+
+@pytest.mark.slow
+def test_a_second_objective_starts_with_programs_of_the_first(tmp_path, monkeypatch):
+    """Some programs are then loaded while others are traced, and both import the library."""
+    monkeypatch.setenv("RATIOSYM_CACHE", str(tmp_path / "cache"))
+    for objective in ("mars", "mappo"):
+        code = (
+            "import ratiosym; ratiosym.train('rware-tiny-2ag', preset='smoke', steps=1024, "
+            f"objective='{objective}', out=r'{tmp_path / objective}')"
+        )
+        done = run_python("-c", code)
+        assert done.returncode == 0, done.stderr
