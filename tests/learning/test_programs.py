@@ -191,13 +191,13 @@ def test_programs_used_least_recently_are_removed(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_second_objective_starts_with_programs_of_the_first(tmp_path, monkeypatch):
+def test_a_second_objective_starts_with_programs_of_the_first(tmp_path):
     """Some programs are then loaded while others are traced, and both import the library."""
-    monkeypatch.setenv("RATIOSYM_CACHE", str(tmp_path / "cache"))
+    env = {"RATIOSYM_CACHE": str(tmp_path / "cache"), "RATIOSYM_PROGRAMS": "1"}
     for objective in ("mars", "mappo"):
         code = (
             "import ratiosym; ratiosym.train('rware-tiny-2ag', preset='smoke', steps=1024, "
             f"objective='{objective}', out=r'{tmp_path / objective}')"
         )
-        done = run_python("-c", code)
+        done = run_python("-c", code, env=env)
         assert done.returncode == 0, done.stderr
