@@ -170,8 +170,8 @@ def test_python_gets_what_is_on_disk(tmp_path):
     assert list(done.training["update"]) == [1, 2]
     assert [(p.update, bool(p.rows), bool(p.evaluations)) for p in seen] == [
         (0, False, False),
-        (0, False, True),
         (1, True, False),
+        (0, False, True),  # the evaluation before training, which the first update does not await
         (1, False, True),
         (2, True, False),
         (2, False, True),

@@ -79,7 +79,8 @@ class _RunView:
         self.bar = bar
         self.row = bar.add_task("starting", total=None, state="")
         self.mean_return = float("nan")
-        # time and steps at the end of the first update, after compilation
+        self.steps = 0
+        # time and steps when everything had been compiled
         self.clock: tuple[float, int] | None = None
 
     def show(self, progress: "Progress") -> None:
@@ -88,8 +89,10 @@ class _RunView:
         now = monotonic()
         if progress.evaluations:
             self.mean_return = mean(row["mean_return"] for row in progress.evaluations)
-        if progress.rows and self.clock is None:
-            self.clock = (now, progress.steps)
+        is_late = progress.steps < self.steps  # the evaluation before training, just compiled
+        self.steps = max(self.steps, progress.steps)
+        if is_late or (progress.rows and self.clock is None):
+            self.clock = (now, self.steps)
         total = config.num_updates * config.shape.steps_per_update
         name = f"{config.task} {config.objective}" + (
             f" x{len(progress.seeds)}" if len(progress.seeds) > 1 else ""
@@ -98,7 +101,7 @@ class _RunView:
             self.row,
             description=name,
             total=total,
-            completed=progress.steps,
+            completed=self.steps,
             state=self.state(progress, now, total),
         )
         if progress.evaluations and not console.is_terminal:

@@ -116,7 +116,7 @@ class ProgressNotes:
         """Update the notes."""
         if self.first_steps is None:
             self.first_steps = progress.steps
-        self.values["steps"] = progress.steps
+        self.values["steps"] = max(progress.steps, self.values.get("steps", 0))
         if progress.evaluations:
             self.values["mean_return"] = mean(row["mean_return"] for row in progress.evaluations)
         if progress.rows:

@@ -64,7 +64,8 @@ _SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_threefry_par
 class Programs:
     """The programs of a run.
 
-    All are loaded or compiled at the same time in the background; calling one waits for it.
+    All are loaded or compiled at the same time in the background; calling one waits for it. Those
+    of an evaluation are not compiled before ``prepare_evaluation``.
     """
 
     def __init__(self, learner: Learner, config: RunConfig, num_seeds: int, is_new: bool) -> None:
@@ -76,6 +77,7 @@ class Programs:
         self.train_step: Callable[..., Any] = partial(train_step, learner)
         self.evaluate: Callable[[Params, Keys], Episodes] = partial(evaluate, learner)
         self.update_best: Callable[..., TrainState] = partial(update_best, learner)
+        self.of_evaluation: list[_Stored] = []
         if not is_storable(learner, config):
             return
 
@@ -134,20 +136,27 @@ class Programs:
             out_shardings=(of_state.params, of_state.optimiser, None),
         )
         self.train_step = partial(collect_and_optimise, collecting, optimising)
-        self.evaluate = stored(
+        stored = partial(stored, is_urgent=False)
+        self.evaluate = playing = stored(
             self.evaluate,
             all_,
             lambda: (state().params, keys()),
             compiler_options=FAST_TO_COMPILE,
         )
-        self.update_best = stored(
+        self.update_best = keeping = stored(
             self.update_best,
             all_,
             lambda: (state(), returns),
             donate_argnums=0,
             out_shardings=of_state,
         )
-        self._keys = stored(self._keys, one, lambda: (seeds, number, number))
+        self._keys = drawing = stored(self._keys, one, lambda: (seeds, number, number))
+        self.of_evaluation = [playing, keeping, drawing]
+
+    def prepare_evaluation(self) -> None:
+        """Begin to compile what an evaluation needs."""
+        for program in self.of_evaluation:
+            program.begin()
 
     def init_state(self, seeds: Sequence[int]) -> TrainState:
         """Create fresh parameters and episodes. All randomness of a run comes from its seed."""
@@ -172,17 +181,25 @@ class _Stored:
         program: partial[Any],  # a jitted function with its static arguments
         devices: list[jax.Device],
         arguments: Callable[[], tuple[Any, ...]],  # the others: shapes and placement
+        is_urgent: bool = True,  # compile at once, not before it is needed
         **options: Any,  # of the compiled program, as for jax.jit
     ) -> None:
         self.program, self.devices, self.arguments = program, devices, arguments
         self.options = options
         digest = hashlib.sha256(f"{identity} {fingerprint()}".encode()).hexdigest()[:32]
         self.path = directory() / f"{digest}-{program.func.__name__}"
-        self.executable: Future[jax.stages.Compiled]
-        if self.path.exists():
-            self.executable = self._pool.submit(self._load)
-        else:  # tracing holds Python's lock, so only the compiler runs in parallel
-            self.executable = self._pool.submit(self._compile, self._lower())
+        self.executable: Future[jax.stages.Compiled] | None = None
+        if is_urgent or self.path.exists():
+            self.begin()
+
+    def begin(self) -> Future[jax.stages.Compiled]:
+        """Begin to load or compile, unless this has been done."""
+        if self.executable is None:
+            if self.path.exists():
+                self.executable = self._pool.submit(self._load)
+            else:  # tracing holds Python's lock, so only the compiler runs in parallel
+                self.executable = self._pool.submit(self._compile, self._lower())
+        return self.executable
 
     def outputs(self) -> Any:
         """Return the shapes of what the program returns."""
@@ -202,7 +219,7 @@ class _Stored:
             return self._traced.lower()
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.executable.result()(*arguments)
+        return self.begin().result()(*arguments)
 
     def _load(self) -> jax.stages.Compiled:
         try:

@@ -94,23 +94,22 @@ def train(
 ) -> Iterator[Updated | Evaluated | Finished]:
     """Train all ``seeds`` in parallel, from scratch or from a ``state`` after ``update`` updates.
 
-    An evaluation that is due after that update must already have been done.
+    An evaluation that is due after that update must already have been done. The evaluation before
+    training follows the first update: the first update need not wait until it is compiled.
     """
     bounds = jax.tree.map(np.float32, config.bounds)
 
-    def evaluated(state: TrainState) -> Evaluated:
+    def evaluated(update: int, state: TrainState) -> Evaluated:
         keys = programs.episode_keys(seeds, _EVALUATION, update)
         episodes = split_seeds(to_host(programs.evaluate(state.params, keys)), len(seeds))
         returns = np.array([e.returns.mean() for e in episodes], np.float32)
         state = programs.update_best(state, returns)
         return Evaluated(update, episodes, state)
 
-    programs = Programs(learner, config, len(seeds), is_new=state is None)
+    is_new = state is None
+    programs = Programs(learner, config, len(seeds), is_new)
     if state is None:
         state = programs.init_state(seeds)
-        event = evaluated(state)
-        state = event.state
-        yield event
     # Metrics are fetched one update later, so that the devices never wait for the host.
     pending: deque[tuple[int, Any]] = deque()
     clock = perf_counter()
@@ -124,7 +123,7 @@ def train(
             is_due = config.is_evaluation_due(update)
 
             # report the previous update; before an evaluation, also this one
-            while len(pending) > (0 if is_due else 1):
+            while len(pending) > (0 if is_due or is_new else 1):
                 number, metrics = pending.popleft()
                 rows = training_rows(config, number, to_host(metrics), len(seeds))
                 now = perf_counter()
@@ -132,13 +131,20 @@ def train(
                     row["steps_per_second"] = config.shape.steps_per_update / (now - clock)
                 clock = now
                 yield Updated(number, rows)  # also one that failed: its row shows what grew
+                if is_new:
+                    programs.prepare_evaluation()
+                    event = evaluated(0, programs.init_state(seeds))
+                    best_params, best_return = event.state.best_params, event.state.best_return
+                    state = state._replace(best_params=best_params, best_return=best_return)
+                    yield event
+                    clock, is_new = perf_counter(), False
                 for seed, row in zip(seeds, rows, strict=True):
                     if not all(np.isfinite(row[name]) for name in MUST_BE_FINITE):
                         raise NonFiniteLoss(number, seed)
 
             # evaluate
             if is_due:
-                event = evaluated(state)
+                event = evaluated(update, state)
                 state = event.state
                 yield event
                 clock = perf_counter()

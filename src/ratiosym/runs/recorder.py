@@ -38,6 +38,7 @@ class Recorder:
         self.runs, self.spec = runs, spec
         self.checkpoint_seconds = checkpoint_seconds  # minimum time between checkpoints
         self.began = self.last_saved = monotonic()
+        self.waiting: list[list[Row]] = []  # updates before the first evaluation
         self.written = runs if jax.process_index() == 0 else []
         with self.reporting():
             self.tables = [run.open_tables() for run in self.written]
@@ -67,8 +68,19 @@ class Recorder:
         )
 
     def add_updates(self, rows: list[Row]) -> None:
-        """Record an update of every seed."""
-        self.append("training", rows)
+        """Record an update of every seed.
+
+        The first one waits for the checkpoint of the evaluation before training, which comes after
+        it: a checkpoint covers all rows written before it.
+        """
+        self.waiting.append(rows)
+        if self.runs[0].returns:
+            self.write_waiting()
+
+    def write_waiting(self) -> None:
+        """Write the updates that have not been written yet."""
+        while self.waiting:
+            self.append("training", self.waiting.pop(0))
 
     def add_evaluations(self, rows: list[Row]) -> None:
         """Record an evaluation of every seed."""
@@ -102,6 +114,7 @@ class Recorder:
                 extents = {name: dataclasses.asdict(table.sync()) for name, table in tables.items()}
                 checkpoint.save(run.checkpoints, one, self.meta(run, update, extents))
         self.last_saved = monotonic()
+        self.write_waiting()
 
     def meta(self, run: Run, update: int, extents: dict[str, dict[str, Any]]) -> checkpoint.Meta:
         """Return the metadata of a checkpoint."""
