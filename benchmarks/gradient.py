@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
+from jaxtyping import PyTree
 
 from benchmarks.timing import best_seconds, peak_gflops
 from ratiosym.learning.gru import GRUParams, _forward, flat_affine, gru
@@ -45,7 +46,7 @@ def whole(
 
 def blocked(
     memory: Callable[..., jax.Array], network: Network, rows: tuple[jax.Array, ...]
-) -> Network:
+) -> jax.Array:
     def cut(x: jax.Array, axis: int) -> jax.Array:
         shape = (*x.shape[:axis], -1, min(ROWS_PER_BLOCK, x.shape[axis]), *x.shape[axis + 1 :])
         return jnp.moveaxis(x.reshape(shape), axis, 0)
@@ -56,10 +57,10 @@ def blocked(
     )[1]
 
 
-def on_devices(form: Callable[..., Network], num_devices: int) -> Callable[..., Network]:
+def on_devices(form: Callable[..., PyTree], num_devices: int) -> Callable[..., PyTree]:
     mesh = Mesh(np.array(jax.devices()[:num_devices]), ("rows",))
 
-    def local(network: Network, rows: tuple[jax.Array, ...]) -> Network:
+    def local(network: Network, rows: tuple[jax.Array, ...]) -> PyTree:
         return jax.lax.pmean(form(network, rows), "rows")
 
     specs = (P(), (P(None, "rows"), P(None, "rows"), P("rows")))

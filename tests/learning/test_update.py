@@ -16,7 +16,7 @@ from ratiosym.learning.model import Params, make_model
 from ratiosym.learning.rollout import rollout
 from ratiosym.learning.update import (
     OptimiserState,
-    UpdateMetrics,
+    StepMetrics,
     actor_gradients,
     critic_gradients,
     descend,
@@ -27,6 +27,7 @@ from ratiosym.learning.update import (
     normalise,
     summarise,
     to_blocks,
+    to_vector,
     update,
 )
 from ratiosym.objectives import Bounds, RatioDiagnostics, barrier, clipped, quadratic
@@ -108,8 +109,8 @@ def test_all_ratios_are_one_before_the_first_gradient_step(
     )
     state, measured = advance(learner, start(learner), 5, **FAST)
     for metrics, _ in measured:
-        assert metrics.first_ratio_error[0] < 1e-5
-        assert np.abs(metrics.ratios.maximum - 1) > 1e-3  # and they change afterwards
+        assert metrics.ratio_error[0, 0].max() < 1e-5  # of the first step
+        assert np.abs(metrics.ratios.maximum - 1).max() > 1e-3  # and they change afterwards
     # Later updates have non-zero carries and episodes that continue from the last rollout.
     assert not state.groups.is_start.all()
     if network == "gru":
@@ -392,7 +393,7 @@ def test_actor_gradient_is_that_of_the_plain_loss(surrogate, mask_inactive):
     )
     expected, expected_terms = reference(params.actor)
     assert_close(terms, expected_terms, rtol=1e-4, atol=1e-5)
-    assert_close(gradient, expected, rtol=1e-3, atol=1e-5)
+    assert_close(gradient, to_vector(expected), rtol=1e-3, atol=1e-5)
     policy, _ = MODEL.actor(params.actor, batch.observation, batch.is_start, batch.actor_carry)
     everywhere = policy.log_prob(batch.action) - batch.log_prob
     np.testing.assert_allclose(log_ratio, everywhere[:, INDEX], rtol=1e-4, atol=1e-5)
@@ -418,7 +419,7 @@ def test_critic_loss_and_gradient_are_those_of_the_formula():
     expected = jax.jit(jax.grad(lambda c: reference_critic_loss(c, batch, INDEX, NUMBERS)))(
         params.critic
     )
-    assert_close(gradient, expected, rtol=1e-3, atol=1e-6)
+    assert_close(gradient, to_vector(expected), rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("critic_input", ["local", "individual"])
@@ -442,7 +443,7 @@ def test_all_values_of_agents_count(critic_input):
     loss, gradient = compute(critic)
     expected_loss, expected = jax.jit(jax.value_and_grad(reference))(critic)
     np.testing.assert_allclose(loss, expected_loss, rtol=1e-4)
-    assert_close(gradient, jax.tree.map(lambda g: 0.5 * g, expected), rtol=1e-3, atol=1e-6)
+    assert_close(gradient, 0.5 * to_vector(expected), rtol=1e-3, atol=1e-6)
 
 
 def test_a_gradient_in_blocks_is_the_whole_gradient(monkeypatch):
@@ -561,6 +562,7 @@ def test_a_whole_update_is_epochs_of_minibatches_by_the_book():
     policy_loss, entropy, value_loss, actor_norm, critic_norm = np.mean(
         jax.device_get(measured), axis=0
     )
+    metrics = summarise(jax.device_get(metrics), SHAPE.num_minibatches)
     np.testing.assert_allclose(metrics.policy_loss, policy_loss, rtol=1e-3, atol=1e-5)
     np.testing.assert_allclose(metrics.entropy, entropy, rtol=1e-3)
     np.testing.assert_allclose(metrics.value_loss, value_loss, rtol=1e-3)
@@ -587,6 +589,7 @@ def test_the_error_of_the_first_ratios_is_the_largest():
             average=lambda x: x,
         )
     )(params, batch)
+    metrics = summarise(jax.device_get(metrics), num_minibatches=1)
     extremes = np.array([metrics.ratios.minimum, metrics.ratios.maximum])
     assert 0 < extremes[0] < 1 < extremes[1]
     np.testing.assert_allclose(metrics.first_ratio_error, np.abs(np.log(extremes)).max(), rtol=1e-4)
@@ -606,12 +609,13 @@ def test_first_moments_are_zero_and_apart():
 def test_diagnoses_are_of_each_group_and_of_counted_samples():
     log_ratio = jnp.log(jnp.array([[[[0.5, 1.0]], [[2.0, 4.0]]]]))  # [L=1, G=2, M=1, A=2]
     advantage = jnp.array([[[[-1.0, 1.0]], [[1.0, -1.0]]]])
-    of = jax.jit(lambda counted: diagnose(log_ratio, advantage, BOUNDS, counted))
-    every = of(jnp.ones(log_ratio.shape, bool))
+    chosen = jnp.array([[[[False, True]], [[True, False]]]])
+    choices = jnp.stack([jnp.ones_like(chosen), chosen], -1)
+    found = jax.jit(lambda counted: diagnose(log_ratio, advantage, BOUNDS, counted))(choices)
+    every, some = (jax.tree.map(lambda x, i=i: x[:, i], found) for i in (0, 1))
     np.testing.assert_allclose(every.minimum, [0.5, 2.0], rtol=1e-6)
     np.testing.assert_allclose(every.maximum, [1.0, 4.0], rtol=1e-6)
     np.testing.assert_allclose(every.beyond_target, [0.5, 0.5], rtol=1e-6)
-    some = of(jnp.array([[[[False, True]], [[True, False]]]]))
     np.testing.assert_allclose(some.minimum, [1.0, 2.0], rtol=1e-6)
     np.testing.assert_allclose(some.maximum, [1.0, 2.0], rtol=1e-6)
     np.testing.assert_allclose(some.beyond_target, [0.0, 1.0], rtol=1e-6)
@@ -620,27 +624,25 @@ def test_diagnoses_are_of_each_group_and_of_counted_samples():
 def test_summary_is_means_extremes_and_the_last_epoch():
     """Six gradient steps in three epochs of two minibatches, two groups."""
     steps, groups = 6, 2
-    numbers = jnp.arange(1.0, steps + 1)
-    grid = jnp.arange(1.0, steps * groups + 1).reshape(steps, groups)
+    numbers = np.arange(1.0, steps + 1)
+    grid = np.arange(1.0, steps * groups + 1).reshape(steps, groups)
     ratios = RatioDiagnostics(
         minimum=1 / grid[::-1],  # smallest in the first step
         maximum=grid[::-1],
-        quantiles=jnp.stack([grid] * 5, axis=-1),
+        quantiles=np.stack([grid] * 5, axis=-1),
         beyond_target=grid / 10,
         approximate_kl=grid / 100,
     )
-    twice = jax.tree.map(lambda x: 2 * x, ratios)
-    metrics = UpdateMetrics(
-        numbers, 2 * numbers, 3 * numbers, 4 * numbers, 5 * numbers, numbers / 7, ratios, twice
-    )
-    summary = jax.device_get(summarise(metrics, num_minibatches=2))
+    twice = jax.tree.map(lambda x: np.stack([x, 2 * x], axis=2), ratios)  # all, active
+    losses = [factor * numbers for factor in (1, 2, 3, 4, 5)]
+    summary = summarise(StepMetrics(*losses, grid / 7, twice), num_minibatches=2)
     for i, name in enumerate(
         ["policy_loss", "value_loss", "entropy", "actor_grad_norm", "critic_grad_norm"]
     ):
         np.testing.assert_allclose(getattr(summary, name), 3.5 * (i + 1), rtol=1e-6)
     np.testing.assert_allclose(
-        summary.first_ratio_error, 1 / 7, rtol=1e-6
-    )  # of the first step only
+        summary.first_ratio_error, 2 / 7, rtol=1e-6
+    )  # of the first step only, the largest
     last = np.mean([9, 10, 11, 12])
     for found, factor in ((summary.ratios, 1), (summary.active_ratios, 2)):
         np.testing.assert_allclose(found.minimum, factor / 12, rtol=1e-6)  # over all epochs

@@ -25,8 +25,8 @@ from ratiosym.learning.model import Model, Params
 from ratiosym.learning.policy import Policy
 from ratiosym.learning.random_bits import use_unrolled_threefry
 from ratiosym.learning.rollout import EpisodeSums, RolloutState, init_rollout, rollout
-from ratiosym.learning.update import OptimiserState, UpdateMetrics, init_optimiser, update
-from ratiosym.objectives import Bounds, RatioDiagnostics, Surrogate
+from ratiosym.learning.update import OptimiserState, StepMetrics, init_optimiser, update
+from ratiosym.objectives import Bounds, Surrogate
 from ratiosym.types import Keys
 
 use_unrolled_threefry()  # before anything is compiled
@@ -60,9 +60,11 @@ def _collected_specs() -> Collected:
 
 COLLECTED_SPECS = _collected_specs()
 
-# XLA's older code generator takes a third less time to compile, but its gradient steps are up to a
-# tenth slower (docs/performance.md), so it is for everything else.
-FAST_TO_COMPILE = {"xla_cpu_use_fusion_emitters": False}
+METRICS_SPECS = StepMetrics(*5 * [P("seed")], *2 * [P("seed", None, "group")])  # type: ignore[arg-type]
+
+# Twice as fast to compile, and programs are as fast (docs/performance.md): XLA's older code
+# generator, and the compiler's usual optimisations instead of all.
+FAST_TO_COMPILE = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 2}
 # For a program that runs once, where compilation takes longer than it can save.
 UNOPTIMISED = FAST_TO_COMPILE | {"xla_backend_optimization_level": 0}
 
@@ -105,7 +107,7 @@ def fresh_state(env: Env, shape: RunShape, model: Model, seeds: UInt32[Array, "K
 
 def train_step(
     learner: Learner, state: TrainState, hyperparameters: Hyperparameters, bounds: Bounds
-) -> tuple[TrainState, tuple[UpdateMetrics, EpisodeSums]]:
+) -> tuple[TrainState, tuple[StepMetrics, EpisodeSums]]:
     """Collect one rollout and perform one update for every seed. The state is donated."""
     programs = partial(collect, learner), partial(optimise, learner)
     return collect_and_optimise(*programs, state, hyperparameters, bounds)
@@ -113,16 +115,12 @@ def train_step(
 
 def collect_and_optimise(
     collect: Callable[..., tuple[RolloutState, Collected, EpisodeSums]],
-    optimise: Callable[..., tuple[Params, OptimiserState, UpdateMetrics]],
+    optimise: Callable[..., tuple[Params, OptimiserState, StepMetrics]],
     state: TrainState,
     hyperparameters: Hyperparameters,
     bounds: Bounds,
-) -> tuple[TrainState, tuple[UpdateMetrics, EpisodeSums]]:
-    """Run both programs of an update.
-
-    They are two because the gradient steps, where the time goes, are compiled for speed, and the
-    rest to be compiled quickly.
-    """
+) -> tuple[TrainState, tuple[StepMetrics, EpisodeSums]]:
+    """Run both programs of an update. One is compiled while the other is still being traced."""
     groups, collected, episodes = collect(state.params, state.groups, hyperparameters)
     params, optimiser, metrics = optimise(
         state.params, state.optimiser, collected, hyperparameters, bounds
@@ -168,7 +166,7 @@ def collect(
     return strongly_typed(groups), strongly_typed(collected), episodes
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
+@partial(jax.jit, static_argnums=0, donate_argnums=(1, 2), compiler_options=FAST_TO_COMPILE)
 def optimise(
     learner: Learner,
     params: Params,
@@ -176,7 +174,7 @@ def optimise(
     collected: Collected,
     hyperparameters: Hyperparameters,
     bounds: Bounds,
-) -> tuple[Params, OptimiserState, UpdateMetrics]:
+) -> tuple[Params, OptimiserState, StepMetrics]:
     """Perform the gradient steps of one update (Algorithm 1, lines 10 to 27)."""
 
     def of_seed(
@@ -185,8 +183,8 @@ def optimise(
         collected: Collected,
         hyperparameters: Hyperparameters,
         bounds: Bounds,
-    ) -> tuple[Params, OptimiserState, UpdateMetrics]:
-        params, optimiser, metrics = update(
+    ) -> tuple[Params, OptimiserState, StepMetrics]:
+        return update(
             learner.shape,
             learner.model,
             learner.surrogate,
@@ -198,29 +196,13 @@ def optimise(
             bounds,
             average=lambda x: jax.lax.pmean(x, "group"),
         )
-        return params, optimiser, over_devices(metrics)
 
     return spread(
         learner.mesh,
         of_seed,
         in_specs=(P("seed"), P("seed"), COLLECTED_SPECS, P(), P()),
-        out_specs=P("seed"),
+        out_specs=(SPECS.params, SPECS.optimiser, METRICS_SPECS),
     )(params, optimiser, collected, hyperparameters, bounds)
-
-
-def over_devices(metrics: UpdateMetrics) -> UpdateMetrics:
-    """Reduce metrics to extremes and means over the groups of all devices."""
-
-    def ratios(r: RatioDiagnostics) -> RatioDiagnostics:
-        return jax.lax.pmean(r, "group")._replace(
-            minimum=jax.lax.pmin(r.minimum, "group"), maximum=jax.lax.pmax(r.maximum, "group")
-        )
-
-    return metrics._replace(
-        first_ratio_error=jax.lax.pmax(metrics.first_ratio_error, "group"),
-        ratios=ratios(metrics.ratios),
-        active_ratios=ratios(metrics.active_ratios),
-    )
 
 
 @partial(jax.jit, static_argnums=0)

@@ -134,6 +134,7 @@ class Programs:
             gradient_step,
             donate_argnums=(0, 1),
             out_shardings=(of_state.params, of_state.optimiser, None),
+            compiler_options=FAST_TO_COMPILE,
         )
         self.train_step = partial(collect_and_optimise, collecting, optimising)
         stored = partial(stored, is_urgent=False)

@@ -20,6 +20,7 @@ from ratiosym.learning.learner import Learner, TrainState, evaluate, keys_of_epi
 from ratiosym.learning.mesh import make_mesh, to_host
 from ratiosym.learning.model import Params, check_model, make_model
 from ratiosym.learning.programs import Programs
+from ratiosym.learning.update import summarise
 from ratiosym.objectives import QUANTILES, RatioDiagnostics, get_objective
 from ratiosym.types import Discrete, Keys
 
@@ -220,7 +221,8 @@ def training_rows(
 ) -> list[dict[str, float]]:
     """Return one row of ``training.csv`` per seed (docs/concepts/run-directory.md)."""
     rows = []
-    for measured, episodes in split_seeds(metrics, num_seeds):
+    for steps, episodes in split_seeds(metrics, num_seeds):
+        measured = summarise(steps, config.shape.num_minibatches)
         mean_return = episodes.total_return / episodes.num_ended if episodes.num_ended else np.nan
         row = {
             "update": update,

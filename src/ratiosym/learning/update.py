@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ratiosym.learning.advantages import Number
@@ -46,15 +47,27 @@ class OptimiserState(NamedTuple):
     critic: Any
 
 
-class UpdateMetrics(NamedTuple):
-    """Metrics of one update, explained in docs/concepts/run-directory.md."""
+class StepMetrics(NamedTuple):
+    """Metrics of gradient steps, [S]; those of ratios are of each local group, [S, G]."""
 
-    policy_loss: Float[Array, ""]
-    value_loss: Float[Array, ""]
-    entropy: Float[Array, ""]
-    actor_grad_norm: Float[Array, ""]
-    critic_grad_norm: Float[Array, ""]
-    first_ratio_error: Float[Array, ""]  # max |log ratio| before the first step: 0 up to rounding
+    policy_loss: Float[Array, "*S"]
+    value_loss: Float[Array, "*S"]
+    entropy: Float[Array, "*S"]
+    actor_grad_norm: Float[Array, "*S"]
+    critic_grad_norm: Float[Array, "*S"]
+    ratio_error: Float[Array, "*S G"]  # max |log ratio| before the step
+    ratios: RatioDiagnostics  # [S, G, 2]: all samples, samples of agents that still act
+
+
+class UpdateMetrics(NamedTuple):
+    """Metrics of one update, one number each, explained in docs/concepts/run-directory.md."""
+
+    policy_loss: Any
+    value_loss: Any
+    entropy: Any
+    actor_grad_norm: Any
+    critic_grad_norm: Any
+    first_ratio_error: Any  # max |log ratio| before the first step: 0 up to rounding
     ratios: RatioDiagnostics  # all samples
     active_ratios: RatioDiagnostics  # samples of agents that still act
 
@@ -75,15 +88,21 @@ def update(
     hyperparameters: Hyperparameters,
     bounds: Bounds,
     average: Callable[[PyTree], PyTree],
-) -> tuple[Params, OptimiserState, UpdateMetrics]:
-    """Run all epochs over one batch. ``average`` takes the mean over groups on all devices."""
+) -> tuple[Params, OptimiserState, StepMetrics]:
+    """Run all epochs over one batch. ``average`` takes the mean over groups on all devices.
+
+    Parameters and moments of a network are one vector meanwhile: XLA compiles Adam's step for every
+    shape anew, which would take a sixth of the program's compilation (docs/performance.md).
+    """
     # minibatches (line 11)
     indices = minibatch_indices(group_keys, shape)
+    to_actor, to_critic = (ravel_pytree(network)[1] for network in params)
 
     def step(
         before: tuple[Params, OptimiserState], index: Int[Array, "G M"]
-    ) -> tuple[tuple[Params, OptimiserState], UpdateMetrics]:
-        params, optimiser = before
+    ) -> tuple[tuple[Params, OptimiserState], StepMetrics]:
+        vectors, optimiser = before
+        params = Params(to_actor(vectors.actor), to_critic(vectors.critic))
         active = batch.observation.active[:, index]  # [L, G, M, A]
         advantage, weight = normalise(batch.advantage[:, index], active, shape)
 
@@ -108,33 +127,48 @@ def update(
 
         # gradient steps (lines 23 and 26)
         actor, actor_adam, actor_norm = descend(
-            params.actor,
+            vectors.actor,
             actor_gradient,
             optimiser.actor,
             hyperparameters.actor_learning_rate,
             hyperparameters,
         )
         critic, critic_adam, critic_norm = descend(
-            params.critic,
+            vectors.critic,
             critic_gradient,
             optimiser.critic,
             hyperparameters.critic_learning_rate,
             hyperparameters,
         )
-        metrics = UpdateMetrics(
+        metrics = StepMetrics(
             policy_loss,
             value_loss,
             entropy,
             actor_norm,
             critic_norm,
-            jnp.abs(log_ratio).max(),
-            diagnose(log_ratio, advantage, bounds, jnp.ones_like(active)),
-            diagnose(log_ratio, advantage, bounds, active),
+            jnp.abs(log_ratio).max((0, 2, 3)),
+            diagnose(log_ratio, advantage, bounds, jnp.stack([jnp.ones_like(active), active], -1)),
         )
         return (Params(actor, critic), OptimiserState(actor_adam, critic_adam)), metrics
 
-    (params, optimiser), metrics = jax.lax.scan(step, (params, optimiser), indices)
-    return params, optimiser, summarise(metrics, shape.num_minibatches)
+    vectors = Params(to_vector(params.actor), to_vector(params.critic))
+    moments = OptimiserState(*(adam_map(to_vector, adam) for adam in optimiser))
+    (vectors, moments), metrics = jax.lax.scan(step, (vectors, moments), indices)
+    return (
+        Params(to_actor(vectors.actor), to_critic(vectors.critic)),
+        OptimiserState(adam_map(to_actor, moments.actor), adam_map(to_critic, moments.critic)),
+        metrics,
+    )
+
+
+def to_vector(tree: PyTree) -> Float[Array, "P"]:
+    """Return all numbers of a tree as one vector."""
+    return ravel_pytree(tree)[0]
+
+
+def adam_map(function: Callable[[Any], Any], adam: Any) -> Any:
+    """Apply a function to both moments."""
+    return adam._replace(mu=function(adam.mu), nu=function(adam.nu))
 
 
 def minibatch_indices(group_keys: Keys, shape: RunShape) -> Int[Array, "steps G M"]:
@@ -175,7 +209,7 @@ def actor_gradients(
     hyperparameters: Hyperparameters,
     bounds: Bounds,
     surrogate: Surrogate,
-) -> tuple[tuple[Array, Array], Float[Array, "L G M A"], PyTree]:
+) -> tuple[tuple[Array, Array], Float[Array, "L G M A"], Float[Array, "P"]]:
     """Return (policy loss, entropy), the log-ratios and the gradient of the actor loss."""
     num_blocks = count_blocks(index, advantage.shape[0] * advantage.shape[-1])
 
@@ -216,7 +250,7 @@ def critic_gradients(
     batch: Batch,
     index: Int[Array, "G M"],
     hyperparameters: Hyperparameters,
-) -> tuple[Array, PyTree]:
+) -> tuple[Array, Float[Array, "P"]]:
     """Return the clipped value loss and the gradient of Algorithm 1's critic loss (line 25).
 
     The value loss is the mean of 0.5 max((V - R)^2, (V_clipped - R)^2). All values count, also
@@ -245,14 +279,14 @@ def critic_gradients(
 
 def blocked_gradient(
     loss: Callable[[PyTree, PyTree], tuple[Array, PyTree]], params: PyTree, blocks: PyTree
-) -> tuple[PyTree, PyTree]:
-    """Return the stacked auxiliary outputs and the summed gradient of a loss over blocks."""
+) -> tuple[PyTree, Float[Array, "P"]]:
+    """Return the stacked auxiliary outputs and the summed gradient, a vector, over blocks."""
 
-    def step(total: PyTree, block: PyTree) -> tuple[PyTree, PyTree]:
+    def step(total: Float[Array, "P"], block: PyTree) -> tuple[Float[Array, "P"], PyTree]:
         gradient, extra = jax.grad(loss, has_aux=True)(params, block)
-        return jax.tree.map(jnp.add, total, gradient), extra
+        return total + to_vector(gradient), extra
 
-    gradient, extras = jax.lax.scan(step, jax.tree.map(jnp.zeros_like, params), blocks)
+    gradient, extras = jax.lax.scan(step, jnp.zeros_like(to_vector(params)), blocks)
     return extras, gradient
 
 
@@ -299,24 +333,33 @@ def diagnose(
     log_ratio: Float[Array, "L G M A"],
     advantage: Float[Array, "L G M A"],
     bounds: Bounds,
-    counted: Bool[Array, "L G M A"],
+    counted: Bool[Array, "L G M A choices"],
 ) -> RatioDiagnostics:
-    """Compute the ratio diagnostics of each local group, [G]."""
-    flat = [jnp.moveaxis(x, 1, 0).reshape(x.shape[1], -1) for x in (log_ratio, advantage, counted)]
-    return jax.vmap(lambda u, a, w: ratio_diagnostics(u, a, bounds, w))(*flat)
+    """Compute the ratio diagnostics of each local group and choice of samples, [G, choices]."""
+    u, a, w = (jnp.moveaxis(x, 1, 0) for x in (log_ratio, advantage, counted))  # [G, L, M, A]
+    of_choices = jax.vmap(lambda u, a, w: ratio_diagnostics(u, a, bounds, w), (None, None, -1))
+    return jax.vmap(of_choices)(u, a, w)
 
 
-def summarise(metrics: UpdateMetrics, num_minibatches: int) -> UpdateMetrics:
-    """Reduce [epochs * minibatches, ...] to one number each: mean losses, summarised ratios."""
-    ratios, active_ratios = (
-        summarise_ratios(r, num_minibatches) for r in (metrics.ratios, metrics.active_ratios)
+def summarise(metrics: StepMetrics, num_minibatches: int) -> UpdateMetrics:
+    """Reduce metrics of all groups, on the host, to one number each.
+
+    These are mean losses, and of ratios the extremes over all epochs; the rest is over the last
+    epoch, where the policy moved furthest.
+    """
+
+    def of_choice(choice: int) -> RatioDiagnostics:
+        chosen = jax.tree.map(lambda x: x[:, :, choice], metrics.ratios)
+        last = jax.tree.map(lambda x: x[-num_minibatches:].mean((0, 1)), chosen)
+        return last._replace(minimum=chosen.minimum.min(), maximum=chosen.maximum.max())
+
+    return UpdateMetrics(
+        metrics.policy_loss.mean(),
+        metrics.value_loss.mean(),
+        metrics.entropy.mean(),
+        metrics.actor_grad_norm.mean(),
+        metrics.critic_grad_norm.mean(),
+        metrics.ratio_error[0].max(),
+        of_choice(0),
+        of_choice(1),
     )
-    first = metrics.first_ratio_error[0]
-    losses = jax.tree.map(lambda x: x.mean(0), metrics._replace(ratios=(), active_ratios=()))  # type: ignore[arg-type]
-    return losses._replace(first_ratio_error=first, ratios=ratios, active_ratios=active_ratios)
-
-
-def summarise_ratios(ratios: RatioDiagnostics, num_minibatches: int) -> RatioDiagnostics:
-    """Take extremes over all epochs and the rest over the last, where the policy moved furthest."""
-    last = jax.tree.map(lambda x: x[-num_minibatches:].mean((0, 1)), ratios)
-    return last._replace(minimum=ratios.minimum.min(), maximum=ratios.maximum.max())
