@@ -64,8 +64,8 @@ _SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_threefry_par
 class Programs:
     """The programs of a run.
 
-    All are loaded or compiled at the same time in the background; calling one waits for it. Those
-    of an evaluation are not compiled before ``prepare_evaluation``.
+    Those of an update are loaded or compiled at the same time in the background, those of an
+    evaluation from ``prepare_evaluation`` on; calling one waits for it.
     """
 
     def __init__(self, learner: Learner, config: RunConfig, num_seeds: int, is_new: bool) -> None:
@@ -155,7 +155,7 @@ class Programs:
         self.of_evaluation = [playing, keeping, drawing]
 
     def prepare_evaluation(self) -> None:
-        """Begin to compile what an evaluation needs."""
+        """Begin to load or compile what an evaluation needs."""
         for program in self.of_evaluation:
             program.begin()
 
@@ -182,7 +182,7 @@ class _Stored:
         program: partial[Any],  # a jitted function with its static arguments
         devices: list[jax.Device],
         arguments: Callable[[], tuple[Any, ...]],  # the others: shapes and placement
-        is_urgent: bool = True,  # compile at once, not before it is needed
+        is_urgent: bool = True,  # begin at once
         **options: Any,  # of the compiled program, as for jax.jit
     ) -> None:
         self.program, self.devices, self.arguments = program, devices, arguments
@@ -190,7 +190,7 @@ class _Stored:
         digest = hashlib.sha256(f"{identity} {fingerprint()}".encode()).hexdigest()[:32]
         self.path = directory() / f"{digest}-{program.func.__name__}"
         self.executable: Future[jax.stages.Compiled] | None = None
-        if is_urgent or self.path.exists():
+        if is_urgent:
             self.begin()
 
     def begin(self) -> Future[jax.stages.Compiled]:

@@ -101,6 +101,7 @@ def train(
     bounds = jax.tree.map(np.float32, config.bounds)
 
     def evaluated(update: int, state: TrainState) -> Evaluated:
+        programs.prepare_evaluation()
         keys = programs.episode_keys(seeds, _EVALUATION, update)
         episodes = split_seeds(to_host(programs.evaluate(state.params, keys)), len(seeds))
         returns = np.array([e.returns.mean() for e in episodes], np.float32)
@@ -133,7 +134,6 @@ def train(
                 clock = now
                 yield Updated(number, rows)  # also one that failed: its row shows what grew
                 if is_new:
-                    programs.prepare_evaluation()
                     event = evaluated(0, programs.init_state(seeds))
                     best_params, best_return = event.state.best_params, event.state.best_return
                     state = state._replace(best_params=best_params, best_return=best_return)
