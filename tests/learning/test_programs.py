@@ -120,6 +120,18 @@ def test_programs_are_stored_before_anyone_can_run_them(store):
     assert not failures
 
 
+def test_the_first_update_does_not_wait_for_what_an_evaluation_needs(store):
+    learner = make_learner(make(CONFIG.task), CONFIG, 1)
+    of_run = programs.Programs(learner, CONFIG, 1, is_new=True)
+    begun = [program.executable is not None for program in of_run.of_evaluation]
+    of_run.prepare_evaluation()
+    names = {program.path.name.split("-")[-1] for program in of_run.of_evaluation}
+    for program in (*of_run.of_evaluation, *of_run.train_step.args):
+        program.executable.result()
+    assert begun == [False] * 3
+    assert names == {"evaluate", "keys_of_episodes", "update_best"}
+
+
 def test_a_class_is_stored_without_importing_its_package(monkeypatch):
     """That of jaxmarl takes seconds and prints."""
     module = ModuleType("nowhere.inside")
