@@ -91,8 +91,8 @@ def update(
 ) -> tuple[Params, OptimiserState, StepMetrics]:
     """Run all epochs over one batch. ``average`` takes the mean over groups on all devices.
 
-    Parameters and moments of a network are one vector meanwhile: XLA compiles Adam's step for every
-    shape anew, which would take a sixth of the program's compilation (docs/performance.md).
+    Parameters and moments of a network are one vector meanwhile, as XLA would compile Adam's step
+    separately for every shape (docs/performance.md).
     """
     # minibatches (line 11)
     indices = minibatch_indices(group_keys, shape)
