@@ -3,8 +3,8 @@
 docs/how-to/other-trainers.md shows where to call it. Their actor losses already compute its
 arguments.
 
-Which targets to start with: MARS's defaults, 0.8 and 1.2, correspond to a clipping range of 0.2.
-Then raise the upper target (2, 4), and then lower the lower one (0.5, 0.3).
+Which targets to start with: the defaults, 0.5 and 2. Narrow ones (0.8 and 1.2) are slower and hold
+the policy closer; also try 0.3 and 4.
 
 Which diagnostics to watch: ``ratio_min`` and ``beyond_target``. Add them to the losses that
 the trainer logs.

@@ -5,8 +5,8 @@
 ``RatioPPO`` is a subclass of ``PPO`` that overrides ``train``, the method with the loss. The task
 needs no download: a point on a line chases a target that jumps.
 
-Which targets to start with: MARS's defaults, 0.8 and 1.2, are as wide as PPO's usual clipping
-interval. Then raise the upper target (2, 4), then lower the lower one (0.5, 0.3).
+Which targets to start with: the defaults, 0.5 and 2. Narrow ones (0.8 and 1.2) are slower and hold
+the policy closer; also try 0.3 and 4.
 
 Which diagnostic to watch: ``train/ratio_min`` in the log. Below the clipping interval, the clipped
 surrogate has no gradient for samples with a negative advantage, so nothing keeps their ratios away

@@ -9,6 +9,7 @@ import pytest
 from ratiosym.experiments.plans import read_plan
 from ratiosym.experiments.settings import fixed_settings, read_shipped
 from ratiosym.learning.config import RunConfig
+from ratiosym.objectives import OBJECTIVES
 from ratiosym.report.analysis import analyse
 from ratiosym.report.export import to_csv, to_marl_eval
 from ratiosym.report.page import all_tables
@@ -147,6 +148,39 @@ def test_searches_of_the_study_cpu_follow_its_protocol(path):
     assert len(values) == len(plan.tuning.grid[path.parent.name])
     assert best["trial"] == max(values, key=lambda number: (values[number], -number))
     assert best["value"] == pytest.approx(values[best["trial"]])
+
+
+def test_default_trust_regions_follow_from_the_study_cpu():
+    """Values of all settings are scaled on each task to 0 (worst) and 1 (best); the defaults of an
+    objective have the largest mean over tasks.
+    """
+    grid = read_plan("cpu").tuning.grid
+    text = (RESULTS / "cpu" / "README.md").read_text()
+    scaled = {label: [] for label in grid}  # per task, by setting
+    for task in read_plan("cpu").tasks:
+        searches = {label: CPU / "tuning" / task / label for label in grid}
+        if not all((path / "best.json").exists() for path in searches.values()):
+            continue
+        values = {}
+        for label, path in searches.items():
+            with open(path / "trials.csv") as file:
+                rows = list(csv.DictReader(file))
+            names = grid[label][0]
+            found = {tuple(float(row[n]) for n in names): float(row["value"]) for row in rows}
+            values[label] = np.array([found[tuple(setting.values())] for setting in grid[label]])
+        worst, best = (f([f(v) for v in values.values()]) for f in (np.min, np.max))
+        for label in grid:
+            scaled[label].append((values[label] - worst) / (best - worst))
+    assert len(scaled["mars"]) >= 6
+    for label, settings in grid.items():
+        means = np.mean(scaled[label], axis=0)
+        assert settings[int(np.argmax(means))] == OBJECTIVES[label].defaults
+        for setting, mean, by_task in zip(
+            settings, means, np.transpose(scaled[label]), strict=True
+        ):
+            numbers = " and ".join(f"{value:g}" for value in setting.values())
+            cells = ", ".join(f"{value:.2f}" for value in by_task)
+            assert f"| {OBJECTIVES[label].title} {numbers} | {mean:.2f} | {cells} |" in text
 
 
 @pytest.mark.parametrize("path", sorted(CPU.glob("runs/*/*/*/config.json")), ids=str)

@@ -112,7 +112,7 @@ def test_the_docstring_works_as_it_stands(tmp_path, monkeypatch):
     assert len(lines) == 5
     code = "\n".join(lines)
     small = code.replace(
-        "steps=200_000", f"steps={2 * STEPS}, preset='smoke', b_upper=np.float32(2)"
+        "steps=200_000", f"steps={2 * STEPS}, preset='smoke', b_upper=np.float32(3)"
     )
     assert small != code
     key = jax.random.key(0)
@@ -127,7 +127,7 @@ def test_the_docstring_works_as_it_stands(tmp_path, monkeypatch):
     assert done.summary["objective"] == "mars"
     record = read_json(tmp_path / "runs" / "first" / "config.json")
     assert (record["tuned"], record["preset"], record["track"]) == (False, "smoke", [])
-    assert record["config"]["objective_parameters"] == {"b_lower": 0.8, "b_upper": 2.0}
+    assert record["config"]["objective_parameters"] == {"b_lower": 0.5, "b_upper": 3.0}
     assert (tmp_path / "runs" / "first" / "summary.json").exists()
     episodes = ratiosym.evaluate("runs/first", 8)
     assert episodes.returns.shape == (8,)
@@ -150,7 +150,7 @@ def test_objectives_alone_in_a_loop_of_ones_own(name):
     """With a softmax policy over three actions, the ratio of a good action moves to its target."""
     objective = objectives.get_objective(name)
     bounds = objective.bounds()
-    logits = jnp.zeros(3)
+    logits = jnp.zeros(3)  # of probability 1/3, so ratios up to 3 are possible
     action, advantage = jnp.array([0, 0]), jnp.array([1.0, 2.0])
     old = jax.nn.log_softmax(logits)[action]
 
@@ -162,9 +162,9 @@ def test_objectives_alone_in_a_loop_of_ones_own(name):
             assert values.shape == (2,)
             return -values.mean()
 
-        return logits - 0.05 * jax.grad(loss)(logits)
+        return logits - 0.02 * jax.grad(loss)(logits)
 
-    for _ in range(300):
+    for _ in range(1000):
         logits = step(logits)
     ratio = np.exp(jax.nn.log_softmax(logits)[0] - old[0])
     np.testing.assert_allclose(ratio, bounds.upper, rtol=0.02)

@@ -68,7 +68,7 @@ WRONG = {
         (*SMOKE, "--b-upper", 0.9),
         (
             "Objective 'mars': --b-upper is 0.9; it must be a finite number above 1",
-            "for example 1.2.",
+            "for example 2.",
         ),
     ),
     "lower bound above 1": (

@@ -238,15 +238,15 @@ def test_seeds_come_one_after_another():
 
 
 def test_an_algorithms_options_come_before_the_plans():
-    wide = {"label": "wide", "objective": "mars", "options": {"b_upper": 2.0, "steps": 512}}
+    wide = {"label": "wide", "objective": "mars", "options": {"b_upper": 3.0, "steps": 512}}
     plan = Plan.from_dict(small(algorithms=["mars", wide], options={"steps": 256, "discount": 0.9}))
     assert plan.algorithms == (
         Algorithm("mars", "mars"),
-        Algorithm("wide", "mars", {"b_upper": 2.0, "steps": 512}),
+        Algorithm("wide", "mars", {"b_upper": 3.0, "steps": 512}),
     )
     plain, changed = (run.config for run in plan.runs()[:2])
     assert (plain.steps, changed.steps) == (256, 512)
-    assert (plain.bounds.upper, changed.bounds.upper) == (1.2, 2.0)
+    assert (plain.bounds.upper, changed.bounds.upper) == (2.0, 3.0)
     assert plain.hyperparameters.discount == changed.hyperparameters.discount == 0.9
 
 
@@ -290,7 +290,7 @@ def test_parts_of_your_own_are_found_from_any_directory(name, tmp_path, monkeypa
     assert len(run.path.parts) == 4
     if name == "objectives":
         assert run.label == "wide"
-        assert run.config.objective_parameters == {"b_lower": 0.8, "b_upper": 1.2}
+        assert run.config.objective_parameters == {"b_lower": 0.5, "b_upper": 2.0}
     if name == "tasks":
         assert run.task == f"{tmp_path}/mine.py:part"
         assert run.path.parts[1].startswith("mine-part-")

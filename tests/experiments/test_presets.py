@@ -99,13 +99,13 @@ def test_options_are_flat():
         objective="mars",
         seed=3,
         steps=1024,
-        b_upper=2.0,
+        b_upper=3.0,
         actor_learning_rate=1e-3,
         network="feedforward",
     )
     before = preset("smoke", "mpe-spread-3ag")
     assert (config.objective, config.seed, config.steps) == ("mars", 3, 1024)
-    assert config.objective_parameters == {"b_lower": 0.8, "b_upper": 2.0}
+    assert config.objective_parameters == {"b_lower": 0.5, "b_upper": 3.0}
     assert config.hyperparameters == Hyperparameters(actor_learning_rate=1e-3)
     assert config.shape.network == "feedforward"
     assert config.shape.num_envs == before.shape.num_envs

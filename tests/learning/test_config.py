@@ -121,13 +121,13 @@ def test_hyperparameters_are_leaves_of_a_tree():
 @pytest.mark.parametrize(
     ("objective", "parameters", "lower", "upper"),
     [
-        ("mars", {}, 0.8, 1.2),
-        ("mars", {"b_lower": 0.5, "b_upper": 3.0}, 0.5, 3.0),
-        ("mars", {"b_upper": 3.0}, 0.8, 3.0),  # the other keeps its default
+        ("mars", {}, 0.5, 2.0),
+        ("mars", {"b_lower": 0.7, "b_upper": 3.0}, 0.7, 3.0),
+        ("mars", {"b_upper": 3.0}, 0.5, 3.0),  # the other keeps its default
         ("mappo", {"epsilon": 0.1}, 0.9, 1.1),
         ("maspo", {"epsilon": 0.1}, 0.9, 1.1),
         ("mappo-asymmetric", {"epsilon_lower": 0.5, "epsilon_upper": 4.0}, 0.5, 5.0),
-        ("maspo-asymmetric", {"epsilon_upper": 4.0}, 0.8, 5.0),
+        ("maspo-asymmetric", {"epsilon_upper": 4.0}, 0.5, 5.0),
         ("mars-multiplicative", {"b": 2.0}, 0.5, 2.0),
         ("mars-additive", {"b": 1.9}, 0.1, 1.9),
     ],
@@ -160,7 +160,7 @@ def test_bounds(objective, parameters, lower, upper):
         (
             "mars",
             {"epsilon": 0.2},
-            ["no parameter `epsilon`", "`b_lower` (0.8), `b_upper` (1.2)"],
+            ["no parameter `epsilon`", "`b_lower` (0.5), `b_upper` (2)"],
         ),  # another objective's parameter
         ("mapp", {}, ["'mapp'", "Closest: 'mappo'"]),
     ],
@@ -173,8 +173,8 @@ def test_wrong_parameters_are_refused_at_once(objective, parameters, parts):
 
 
 def test_records_hold_the_numbers_that_were_used():
-    config = RunConfig("task", "mars", objective_parameters={"b_upper": 2})
-    assert config.to_dict()["objective_parameters"] == {"b_lower": 0.8, "b_upper": 2.0}
+    config = RunConfig("task", "mars", objective_parameters={"b_upper": 3})
+    assert config.to_dict()["objective_parameters"] == {"b_lower": 0.5, "b_upper": 3.0}
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32])
@@ -320,7 +320,7 @@ def test_no_edit_gives_a_traceback_or_a_wrong_type(path, value):
 
 
 def test_records_of_version_0_1_are_read():
-    """They had a fixed table of parameters, one hidden size and a ``memory``."""
+    """They had a fixed table of parameters, other defaults, one hidden size and a ``memory``."""
     region = dict.fromkeys(("epsilon", "epsilon_lower", "epsilon_upper", "b_lower", "b_upper", "b"))
     shape = {"num_envs": 16, "hidden_size": 32, "memory": "none"}
     config = RunConfig.from_dict({"task": "a", "trust_region": region, "shape": shape})

@@ -123,7 +123,10 @@ _CPU = Plan(
 
 _FIRST_RESULTS = Plan(
     "first-results",
-    _MAIN,
+    (
+        Algorithm("mars", "mars", {"b_lower": 0.8, "b_upper": 1.2}),
+        *_algorithms("mappo", "maspo"),
+    ),
     ("connector-5x5x3a", "mpe-spread-3ag"),
     tuple(range(5)),
     "Three algorithms with equal, untuned settings on two small tasks, 5 seeds, 500 thousand "

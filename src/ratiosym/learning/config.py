@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any, Literal
 
 from ratiosym.errors import InputError
-from ratiosym.objectives import Bounds, get_objective
+from ratiosym.objectives import OBJECTIVES, Bounds, get_objective
 from ratiosym.plain import read_record, unknown_name
 from ratiosym.references import canonical_reference, is_reference
 
@@ -262,20 +262,32 @@ class RunConfig:
         return config
 
 
+_DEFAULTS_OF_0_1 = {
+    "epsilon": 0.2,
+    "epsilon_lower": 0.2,
+    "epsilon_upper": 0.2,
+    "b_lower": 0.8,
+    "b_upper": 1.2,
+    "b": 1.2,
+}
+
+
 def _from_0_1(data: Any) -> Any:
     """Convert a record of version 0.1.
 
-    It had a fixed table of trust-region parameters (null if not given), one hidden size for both
-    networks, and a ``memory`` of 'gru' or 'none'.
+    It had a fixed table of trust-region parameters (null if not given: the default of that
+    version), one hidden size for both networks, and a ``memory`` of 'gru' or 'none'.
     """
     if not isinstance(data, dict) or "trust_region" not in data:
         return data
     data = dict(data)
     region, shape = data.pop("trust_region"), data.get("shape")
     if isinstance(region, dict):
-        data["objective_parameters"] = {
-            name: value for name, value in region.items() if value is not None
-        }
+        given = {name: value for name, value in region.items() if value is not None}
+        objective = OBJECTIVES.get(str(data.get("objective", "mars")))
+        names = objective.defaults if objective else ()
+        defaults = {name: _DEFAULTS_OF_0_1[name] for name in names if name in _DEFAULTS_OF_0_1}
+        data["objective_parameters"] = {**defaults, **given}
     if isinstance(shape, dict):
         data["shape"] = shape = dict(shape)
         if "hidden_size" in shape:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from ratiosym.envs.adapters.jumanji.boards import Board, generate, move
-from ratiosym.envs.adapters.jumanji.library import check_library, draw
+from ratiosym.envs.adapters.jumanji.library import check_library, draw, hidden_notebook
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Discrete, EnvSpec, Key, Observation, Step
 
@@ -91,7 +91,8 @@ class Connector:
 
         Each agent has its own colour; heads are large, targets small.
         """
-        from jumanji.environments.routing.connector.viewer import ConnectorViewer
+        with hidden_notebook():
+            from jumanji.environments.routing.connector.viewer import ConnectorViewer
 
         viewer = ConnectorViewer(self.name, self.num_agents, render_mode="rgb_array")
         return draw(viewer, np.asarray(state.grid))

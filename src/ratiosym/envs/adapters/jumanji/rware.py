@@ -9,7 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ratiosym.envs.adapters.jumanji.library import check_library, draw, making, on_host
+from ratiosym.envs.adapters.jumanji.library import (
+    check_library,
+    draw,
+    hidden_notebook,
+    making,
+    on_host,
+)
 from ratiosym.envs.arrays import strongly_typed
 from ratiosym.envs.protocol import Action
 from ratiosym.types import Discrete, EnvSpec, Key, Observation, State, Step
@@ -128,7 +134,8 @@ class Rware:
 
         Requested shelves are teal, loaded robots red.
         """
-        from jumanji.environments.routing.robot_warehouse.viewer import RobotWarehouseViewer
+        with hidden_notebook():
+            from jumanji.environments.routing.robot_warehouse.viewer import RobotWarehouseViewer
 
         viewer = RobotWarehouseViewer(
             self.library.grid_size, self.library.goals, self.name, render_mode="rgb_array"

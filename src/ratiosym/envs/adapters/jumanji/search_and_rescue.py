@@ -9,7 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from ratiosym.envs.adapters.jumanji.library import check_library, draw, making, on_host
+from ratiosym.envs.adapters.jumanji.library import (
+    check_library,
+    draw,
+    hidden_notebook,
+    making,
+    on_host,
+)
 from ratiosym.envs.adapters.jumanji.sight import (
     Sight,
     along_rays,
@@ -129,7 +135,8 @@ class SearchAndRescue:
 
     def draw(self, state: State) -> np.ndarray:
         """Draw the square with the library's viewer, uint8 ``[H, W, 3]``, found targets in grey."""
-        from jumanji.environments.swarms.search_and_rescue.viewer import SearchAndRescueViewer
+        with hidden_notebook():
+            from jumanji.environments.swarms.search_and_rescue.viewer import SearchAndRescueViewer
 
         viewer = SearchAndRescueViewer(self.name, render_mode="rgb_array")
         return draw(viewer, on_host(state), side=self.library.generator.env_size)
