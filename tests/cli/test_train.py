@@ -133,7 +133,7 @@ def test_resume_takes_its_budget_from_the_run_unless_another_is_given():
     ("words", "named"),
     [
         ([TASK], "TASK"),
-        (["--b-upper", "1.2"], "--b-upper"),  # even if it is the default
+        (["--b-upper", "2"], "--b-upper"),  # even if it is the default
         (["--num-envs", "4", "--discount", "0.5"], "--num-envs, --discount"),
         (["--seed", "0"], "--seed"),
         (["--num-seeds", "2"], "--num-seeds"),

@@ -91,7 +91,7 @@ def test_a_second_start_traces_nothing_and_computes_the_same(store, monkeypatch)
     forbid_tracing(monkeypatch)
     assert np.array_equal(numbers(), expected())
     # Hyperparameters, bounds and the seed are arguments of the programs.
-    changed = replace(CONFIG, seed=7, objective_parameters={"b_lower": 0.5, "b_upper": 2.0})
+    changed = replace(CONFIG, seed=7, objective_parameters={"b_lower": 0.3, "b_upper": 4.0})
     assert not np.array_equal(numbers(changed, (7,)), expected())
     with pytest.raises(AssertionError, match="was traced"):
         numbers(replace(CONFIG, shape=replace(CONFIG.shape, num_epochs=1)))

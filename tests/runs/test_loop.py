@@ -159,10 +159,10 @@ def test_python_gets_what_is_on_disk(tmp_path):
         out=tmp_path / "run",
         preset="smoke",
         steps=2 * STEPS,
-        b_upper=2.0,
+        b_upper=3.0,
         on_progress=seen.append,
     )
-    assert done.config.objective_parameters["b_upper"] == 2.0
+    assert done.config.objective_parameters["b_upper"] == 3.0
     assert done.directory == tmp_path / "run"
     assert read_json(done.directory / "summary.json") == done.summary
     on_disk = read_table(done.directory / "evaluations.csv")["mean_return"]
