@@ -146,7 +146,7 @@ def test_a_target_on_the_wrong_side_of_one_is_refused(tmp_path):
 def test_benchmarls_command_line_finds_the_algorithms(tmp_path):
     options = {
         "algorithm": "mars",
-        "algorithm.b_upper": "2.0",
+        "algorithm.b_upper": "3.0",
         "task": "vmas/navigation",
         "task.max_steps": "10",
         "experiment.max_n_iters": "1",
@@ -164,5 +164,5 @@ def test_benchmarls_command_line_finds_the_algorithms(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Algorithm: mars, Task: vmas/navigation" in done.stdout
-    assert "b_upper: 2.0" in done.stdout
-    assert "b_lower: 0.8" in done.stdout
+    assert "b_upper: 3.0" in done.stdout
+    assert "b_lower: 0.5" in done.stdout
