@@ -2,8 +2,9 @@
 
 Every candidate trains on one core with a process of its own, for the same CPU time in updates:
 start, compilation and evaluations do not count. Its value on a task is the mean return of the
-evaluations in the last quarter, scaled so that the untrained team has 0 and the best candidate 1.
-MARS and MAPPO have equal trust regions, so that the choice favours neither.
+evaluations in the last quarter, scaled so that the untrained team has 0 and the final runs of MARS
+in the study ``cpu`` 1: where nothing is learned in this time, no candidate gains anything. MARS and
+MAPPO have equal trust regions, so that the choice favours neither. Entropy is the study's.
 
 Results are kept in ``results/preset/runs.jsonl``. Runs found there are not repeated, so that an
 interrupted comparison continues; delete the file to begin again.
@@ -11,22 +12,26 @@ interrupted comparison continues; delete the file to begin again.
 
 import json
 import os
+import queue
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from time import process_time
 from typing import Any
 
 import numpy as np
 
-FILE = Path(__file__).parents[1] / "results" / "preset" / "runs.jsonl"
+RESULTS = Path(__file__).parents[1] / "results"
+FILE = RESULTS / "preset" / "runs.jsonl"
 TASKS = (
     "connector-5x5x3a",
     "mpe-spread-3ag",
     "smax-2s3z",
     "rware-tiny-2ag",
     "sar-100tg-2ag",
-    "jaxnav-8x8x2a",
+    "jaxnav-8x8x2a-encoded",
     "paxmen-4a",
     "aerojax-2v2",
 )
@@ -51,11 +56,13 @@ MAX_STEPS = 1000 * STEPS_PER_EVALUATION
 def run(task: str, candidate: str, objective: str) -> dict[str, Any]:
     """Train in this process until the updates have taken ``CORE_SECONDS``."""
     from ratiosym.envs.registry import make
+    from ratiosym.experiments.plans import read_plan
     from ratiosym.experiments.presets import configure
     from ratiosym.learning.devices import start_jax
     from ratiosym.learning.train import Evaluated, Updated, make_learner, train
 
     start_jax()
+    study = {planned.task: planned.config for planned in read_plan("cpu").runs()}
     width, num_envs, num_epochs, num_minibatches = CANDIDATES[candidate]
     config = configure(
         task,
@@ -66,6 +73,7 @@ def run(task: str, candidate: str, objective: str) -> dict[str, Any]:
         num_minibatches=num_minibatches,
         actor_learning_rate=LEARNING_RATE,
         critic_learning_rate=LEARNING_RATE,
+        entropy_coefficient=study[task].hyperparameters.entropy_coefficient,
         steps=MAX_STEPS,
         num_evaluations=MAX_STEPS // STEPS_PER_EVALUATION,
         **OBJECTIVES[objective],
@@ -105,51 +113,65 @@ def value(found: dict[str, Any]) -> float:
     return float(np.array(found["returns"])[seconds >= 0.75 * CORE_SECONDS].mean())
 
 
+def reference(task: str) -> float:
+    """Return the mean return of MARS in the study ``cpu``, over its five final runs."""
+    runs = sorted((RESULTS / "cpu" / "experiment" / "runs" / task / "mars").glob("*/summary.json"))
+    found = [json.loads(run.read_text())["absolute_metric"]["mean_return"] for run in runs]
+    return float(np.mean(found))
+
+
 def scaled_values(runs: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, float]]:
-    """Return the value of every candidate by task and objective, untrained 0 and best 1."""
+    """Return the value of every candidate by task and objective: untrained 0, reference 1."""
     result: dict[tuple[str, str], dict[str, float]] = {}
     for task, objective in sorted({(found["task"], found["objective"]) for found in runs}):
         own = [f for f in runs if (f["task"], f["objective"]) == (task, objective)]
         untrained = float(np.mean([found["returns"][0] for found in own]))
-        best = max(value(found) for found in own)
+        gain = reference(task) - untrained
         result[task, objective] = {
-            found["candidate"]: (value(found) - untrained) / max(best - untrained, 1e-9)
-            for found in own
+            found["candidate"]: (value(found) - untrained) / gain for found in own
         }
     return result
 
 
 def main() -> None:
+    """Train whatever is missing, one run per core."""
     done = {(found["task"], found["candidate"], found["objective"]) for found in read()}
+    names = [(t, c, o) for o in OBJECTIVES for t in TASKS for c in CANDIDATES]
     FILE.parent.mkdir(parents=True, exist_ok=True)
-    core = min(os.sched_getaffinity(0))
-    for names in ((t, c, o) for o in OBJECTIVES for t in TASKS for c in CANDIDATES):
-        if names in done:
-            continue
+    cores, writing = queue.SimpleQueue[int](), Lock()
+    for core in os.sched_getaffinity(0):
+        cores.put(core)
+
+    def train_and_record(names: tuple[str, str, str]) -> None:
+        core = cores.get()
         out = subprocess.run(
-            [sys.executable, "-m", "benchmarks.preset", *names],
+            ["taskset", "-c", str(core), sys.executable, "-m", "benchmarks.preset", *names],
             check=True,
             stdout=subprocess.PIPE,
-            preexec_fn=lambda: os.sched_setaffinity(0, {core}),
-        )
-        with FILE.open("ab") as file:
-            file.write(out.stdout)
-        print(f"{names[0]:18} {names[2]:17} {names[1]:14} {value(read()[-1]):9.3f}", flush=True)
+        ).stdout
+        cores.put(core)
+        with writing, FILE.open("ab") as file:
+            file.write(out)
+        task, candidate, objective = names
+        print(f"{task:22} {objective:17} {candidate:14} {value(json.loads(out)):9.3f}", flush=True)
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        list(pool.map(train_and_record, [n for n in names if n not in done]))
     show(read())
 
 
 def show(runs: list[dict[str, Any]]) -> None:
     print(f"scaled value after {CORE_SECONDS:.0f} core seconds; width, environments, epochs,")
-    print(f"{'minibatches:':36}" + "".join(f"{name:>15}" for name in CANDIDATES))
+    print(f"{'minibatches:':40}" + "".join(f"{name:>15}" for name in CANDIDATES))
     table = scaled_values(runs)
     for (task, objective), values in table.items():
         cells = "".join(f"{values.get(name, np.nan):15.2f}" for name in CANDIDATES)
-        print(f"{task:18} {objective:17}{cells}")
+        print(f"{task:22} {objective:17}{cells}")
     means = {
         name: np.mean([v[name] for v in table.values() if name in v] or [np.nan])
         for name in CANDIDATES
     }
-    print(f"{'mean':36}" + "".join(f"{mean:15.2f}" for mean in means.values()))
+    print(f"{'mean':40}" + "".join(f"{mean:15.2f}" for mean in means.values()))
 
 
 if __name__ == "__main__":
