@@ -8,7 +8,6 @@ action, carry = policy.act(observation, policy.initial_carry(), key)
 """
 
 import importlib
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from ratiosym.runs.loop import resume
     from ratiosym.runs.trained import evaluate, load_policy
     from ratiosym.types import Continuous, Discrete, EnvSpec, Observation, Step
+
+    __version__: str
 
 # Loaded on first use: 'import ratiosym' alone loads neither environments nor the learner.
 _HOMES = {
@@ -50,7 +51,6 @@ _HOMES = {
     "train": "ratiosym.api",
 }
 
-__version__ = version("ratiosym")
 __all__ = [
     "Continuous",
     "Discrete",
@@ -78,6 +78,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("ratiosym")
     if name not in _HOMES:
         raise AttributeError(f"module 'ratiosym' has no attribute {name!r}")
     if _HOMES[name] == "ratiosym":
