@@ -38,3 +38,14 @@ class LostProcessError(InputError):
             "Everything up to the last checkpoint is kept: start all processes again, with "
             "--resume and the directory of the run."
         )
+
+
+class NonFiniteLoss(ArithmeticError):  # noqa: N818  (what happened, not a mistake of the caller's)
+    """A loss or gradient became NaN or infinite. ``reason`` replaces the usual advice."""
+
+    ADVICE = "Lower the learning rates or narrow the trust region; training.csv shows what grew."
+
+    def __init__(self, update: int, seed: int, reason: str = ADVICE) -> None:
+        what = f"The loss of seed {seed} is not a finite number after update {update}."
+        super().__init__(f"{what} {reason}")
+        self.update, self.seed = update, seed

@@ -3,8 +3,7 @@
 import pytest
 
 from ratiosym.cli.display import show_progress
-from ratiosym.errors import InputError
-from ratiosym.learning.train import NonFiniteLoss
+from ratiosym.errors import InputError, NonFiniteLoss
 
 
 def interrupt(directory, error):

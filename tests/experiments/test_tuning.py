@@ -23,7 +23,7 @@ import pytest
 from optuna.trial import TrialState
 
 from ratiosym.envs.tasks import TASKS, Task
-from ratiosym.errors import InputError
+from ratiosym.errors import InputError, NonFiniteLoss
 from ratiosym.experiments import presets, settings
 from ratiosym.experiments.jobs import LocalProcesses
 from ratiosym.experiments.presets import configure, preset, read_settings, tuning_preset
@@ -36,7 +36,6 @@ from ratiosym.experiments.tuning.seeds import final_return, train_seed
 from ratiosym.experiments.tuning.storage import database_url, hide_password
 from ratiosym.experiments.tuning.trials import TrialQueue
 from ratiosym.experiments.tuning.workers import WorkerJob, run_trials, worker_jobs
-from ratiosym.learning.train import NonFiniteLoss
 from ratiosym.objectives import get_objective
 from ratiosym.runs.files import read_json
 from ratiosym.runs.tables import read_table

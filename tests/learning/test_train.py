@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ratiosym.errors import NonFiniteLoss
 from ratiosym.learning.learner import collect, evaluate, optimise, place_state
 from ratiosym.learning.train import (
     _ABSOLUTE,
@@ -17,7 +18,6 @@ from ratiosym.learning.train import (
     ABSOLUTE_EPISODES,
     Evaluated,
     Finished,
-    NonFiniteLoss,
     Updated,
     absolute_metric,
     episode_keys,

@@ -17,13 +17,11 @@ from ratiosym.runs.checkpoint import (
     Checkpoint,
     CheckpointError,
     Meta,
-    flatten,
     load,
-    restore,
     save,
-    unflatten,
     updates,
 )
+from ratiosym.runs.state import flatten, is_key, restore, unflatten
 from tests.example_runs import contents
 from tests.learning import helpers
 
@@ -54,7 +52,7 @@ def state(learner):
 
 
 def key_free(state):
-    return jax.tree.map(lambda x: jax.random.key_data(x) if checkpoint.is_key(x) else x, state)
+    return jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, state)
 
 
 def save_seed(directory, state, update=2):
@@ -82,7 +80,7 @@ def test_a_whole_state_comes_back_bit_for_bit(learner, state, tmp_path):
         jax.tree_util.tree_leaves_with_path(state), jax.tree.leaves(back), strict=True
     ):
         assert (one.shape, one.dtype) == (other.shape, other.dtype), path
-        if checkpoint.is_key(one):
+        if is_key(one):
             num_keys += 1
             one, other = jax.random.key_data(one), jax.random.key_data(other)
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes(), path

@@ -18,15 +18,15 @@ import pytest
 from ratiosym.api import render, train
 from ratiosym.envs.registry import make
 from ratiosym.envs.tasks import TASKS, Task
-from ratiosym.errors import InputError
+from ratiosym.errors import InputError, NonFiniteLoss
 from ratiosym.experiments.presets import configure, read_settings
-from ratiosym.learning.train import NonFiniteLoss
 from ratiosym.runs import checkpoint, loop, tables, trained
 from ratiosym.runs.directory import Run, run_directories
 from ratiosym.runs.episodes import play_baselines
 from ratiosym.runs.files import read_json
 from ratiosym.runs.loop import resume, start
 from ratiosym.runs.rows import describe
+from ratiosym.runs.state import flatten
 from ratiosym.runs.tables import read_table
 from ratiosym.runs.trained import evaluate, load_policy
 from tests import example_runs as runs
@@ -701,17 +701,10 @@ def test_best_and_last_are_different_parameters_where_the_last_is_not_the_best(w
     assert table["mean_return"].argmax() < 12 // 2  # so this run can distinguish them
     found = checkpoint.load(whole / "checkpoint").arrays
     best, last = load_policy(whole).params, load_policy(whole, "last").params
-    names = checkpoint.flatten(best).keys()
-    assert all(
-        np.array_equal(x, found[f"best_params/actor/{n}"])
-        for n, x in checkpoint.flatten(best).items()
-    )
-    assert all(
-        np.array_equal(x, found[f"params/actor/{n}"]) for n, x in checkpoint.flatten(last).items()
-    )
-    assert any(
-        not np.array_equal(checkpoint.flatten(best)[n], checkpoint.flatten(last)[n]) for n in names
-    )
+    names = flatten(best).keys()
+    assert all(np.array_equal(x, found[f"best_params/actor/{n}"]) for n, x in flatten(best).items())
+    assert all(np.array_equal(x, found[f"params/actor/{n}"]) for n, x in flatten(last).items())
+    assert any(not np.array_equal(flatten(best)[n], flatten(last)[n]) for n in names)
 
 
 def test_a_policy_in_a_loop_of_ones_own_does_as_well_as_evaluate_says(whole, key):

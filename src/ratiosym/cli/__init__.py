@@ -1,7 +1,7 @@
 """The command line: ``ratiosym COMMAND``; ``ratiosym --help`` lists the commands.
 
-Importing a command's module is cheap; JAX, environments and learner are imported only when a
-command runs, so that help and errors appear instantly.
+Importing a command's module and checking its arguments is cheap; JAX, environments and learner are
+imported only when a command runs, so that help and errors appear instantly.
 """
 
 import os
@@ -25,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         check_text(words)
         asked = find_command(words)
         command = build_command(asked)
+        command.check()
         command.run()
     except LostProcessError as error:
         stop_alone(str(error))

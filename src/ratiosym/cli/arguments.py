@@ -97,6 +97,9 @@ class Command:
         """Return defaults that depend on other options, for the help."""
         return {}
 
+    def check(self) -> None:
+        """Reject wrong arguments quickly: nothing that this imports may import JAX."""
+
     def run(self) -> None:
         """Execute the command."""
         raise NotImplementedError

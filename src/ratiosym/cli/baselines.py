@@ -21,6 +21,12 @@ class Baselines(Command):
     seed: Annotated[int, Arg(low=0, high=MAX_SEED)] = 0
     """The seed of the episodes; all teams start from the same states."""
 
+    def check(self) -> None:
+        """Reject an unknown task."""
+        from ratiosym.envs.registry import resolve_task
+
+        resolve_task(self.task)
+
     def run(self) -> None:
         """Play all teams and show their results."""
         from ratiosym.cli.display import show_baselines

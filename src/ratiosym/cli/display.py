@@ -45,7 +45,7 @@ def show_progress(directory: Path) -> "Iterator[Callable[[Progress], None]]":
 
     After an interruption, print the command that resumes.
     """
-    from ratiosym.learning.train import NonFiniteLoss
+    from ratiosym.errors import NonFiniteLoss
     from ratiosym.runs.directory import run_directories
 
     bar = make_bar()

@@ -1,6 +1,7 @@
 """``ratiosym evaluate``: evaluate a trained policy on fresh episodes."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from ratiosym.cli.arguments import MAX_SEED, Arg, Command
@@ -28,6 +29,10 @@ class Evaluate(Command):
     seed: Annotated[int, Arg(low=0, high=MAX_SEED)] = 0
     """The seed of the episodes."""
 
+    def check(self) -> None:
+        """Reject an unknown run or team."""
+        check_team(self.run_or_zoo)
+
     def run(self) -> None:
         """Evaluate the policy and show the results."""
         from ratiosym.cli.display import show_episodes
@@ -37,3 +42,14 @@ class Evaluate(Command):
         start_jax()
         episodes = evaluate(self.run_or_zoo, self.num_episodes, self.which, self.seed, self.task)
         show_episodes(self.run_or_zoo, episodes)
+
+
+def check_team(name: str) -> None:
+    """Reject what is neither a run nor a team of the zoo."""
+    from ratiosym.runs import zoo
+    from ratiosym.runs.directory import single_run
+
+    if zoo.is_zoo(name):
+        zoo.find_team(name)
+    else:
+        single_run(Path(name))

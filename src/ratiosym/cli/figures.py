@@ -42,14 +42,23 @@ class Figures(Command):
     """For 'runs': columns of evaluations.csv or training.csv, one panel each
     (docs/concepts/run-directory.md)."""
 
-    def run(self) -> None:
-        """Draw."""
+    def check(self) -> None:
+        """Reject a wrong file name and directories that hold nothing to draw."""
+        from ratiosym.runs.directory import all_runs
+
         if self.out is not None and self.out.suffix not in (".png", ".pdf"):
             raise InputError(f"`out` is '{self.out}'; its name must end in .png or .pdf.")
         if self.what in ("objectives", "aerojax") and self.directories:
             raise InputError(
                 f"Unexpected argument '{self.directories[0]}': only 'runs' and 'response' take DIR."
             )
+        if self.what in ("runs", "curves"):
+            all_runs(self.directories)
+        if self.what == "response" and not self.directories:
+            raise InputError("'response' needs at least one DIR: a study or searches.")
+
+    def run(self) -> None:
+        """Draw."""
         for path in self.draw():
             print(path)
 
@@ -75,7 +84,5 @@ class Figures(Command):
         """Draw the response figure."""
         from ratiosym.report.response import read_response, response_figure
 
-        if not self.directories:
-            raise InputError("'response' needs at least one DIR: a study or searches.")
         response_figure(read_response(self.directories), path)
         return [path]

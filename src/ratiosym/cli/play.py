@@ -24,6 +24,12 @@ class Play(Command):
     seed: Annotated[int, Arg(low=0, high=MAX_SEED)] = 0
     """The seed of the episode."""
 
+    def check(self) -> None:
+        """Reject an unknown task."""
+        from ratiosym.envs.registry import resolve_task
+
+        resolve_task(self.task)
+
     def run(self) -> None:
         """Play an episode."""
         from ratiosym.cli.terminal_game import play_episode

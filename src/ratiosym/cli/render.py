@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from ratiosym.cli.arguments import MAX_SEED, Arg, Command
+from ratiosym.cli.evaluate import check_team
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,16 @@ class Render(Command):
     """The seed of the episode."""
     out: Annotated[Path, Arg("FILE")] = Path("episode.gif")
     """The output file: .gif, or for AeroJAX also .acmi, which Tacview shows in three dimensions."""
+
+    def check(self) -> None:
+        """Reject an unknown task or team."""
+        from ratiosym.envs.registry import resolve_task
+        from ratiosym.runs.zoo import is_zoo
+
+        if is_zoo(self.what) or Path(self.what).exists():
+            check_team(self.what)
+        else:
+            resolve_task(self.what)
 
     def run(self) -> None:
         """Play the episode and draw it."""

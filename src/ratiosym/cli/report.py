@@ -35,12 +35,19 @@ class Report(Command):
     seed: Annotated[int, Arg(low=0, high=MAX_SEED)] = 0
     """The seed of the bootstrap. The same study and seed produce identical files."""
 
+    def check(self) -> None:
+        """Reject directories without a study."""
+        from ratiosym.experiments.study import read_study
+
+        if not self.directories:
+            raise InputError("Name at least one DIR, created by 'ratiosym study run'.")
+        for directory in self.directories:
+            read_study(directory)
+
     def run(self) -> None:
         """Write the report and show its table."""
         from ratiosym.cli.study_display import show_report
         from ratiosym.report.write import write_report
 
-        if not self.directories:
-            raise InputError("Name at least one DIR, created by 'ratiosym study run'.")
         analysis, files = write_report(self.directories, self.out, self.seed, self.searches)
         show_report(analysis, files)

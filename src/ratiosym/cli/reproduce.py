@@ -56,6 +56,10 @@ class Reproduce(WorkersCommand):
     name: Annotated[str, Arg("NAME", WORKERS)] = ""
     """What the names of the searches in the database begin with (default: the plan's name)."""
 
+    def check(self) -> None:
+        """Reject a plan that cannot be read."""
+        self.find_plan()
+
     def run(self) -> None:
         """Run whatever is missing and show the progress."""
         from ratiosym.cli.experiment_display import show_experiment_end

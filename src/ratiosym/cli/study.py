@@ -47,6 +47,10 @@ class RunStudy(WorkersCommand):
     """Trackers of every run, instead of the plan's: tensorboard, wandb, or a custom one as
     package.module:function."""
 
+    def check(self) -> None:
+        """Reject a plan that cannot be read."""
+        self.find_plan()
+
     def run(self) -> None:
         """Run the study and show its progress."""
         from ratiosym.cli.display import console
@@ -100,6 +104,12 @@ class StudyStatus(Command):
 
     directory: Annotated[Path, Arg("DIR", is_positional=True)]
     """The directory of a study."""
+
+    def check(self) -> None:
+        """Reject a directory without a study."""
+        from ratiosym.experiments.study import read_study
+
+        read_study(self.directory)
 
     def run(self) -> None:
         """Read the directory and print its status."""

@@ -137,7 +137,7 @@ class Train(Command):
         if train.config is not None:
             base = read_config(train)
         elif train.from_run is not None:
-            from ratiosym.runs.branch import find_parent  # imports JAX
+            from ratiosym.runs.branch import find_parent
 
             base = find_parent(train.from_run)[0].config
         else:
@@ -162,15 +162,38 @@ class Train(Command):
         # Report an unknown task before anything that depends on it.
         return configure(task_name(self.task), self.preset, self.tuned, **self.settings)
 
+    def check(self) -> None:
+        """Reject settings, trackers and directories that cannot be used."""
+        from ratiosym.runs.branch import find_parent
+        from ratiosym.runs.directory import check_free, check_num_seeds, runs_to_resume
+        from ratiosym.runs.trackers import load_trackers
+
+        if self.resume is not None:
+            self.check_resume()
+            runs_to_resume(self.resume)
+        elif self.from_run is not None:
+            self.check_from()
+            find_parent(self.from_run)
+        else:
+            config = self.run_config()
+            check_num_seeds(self.num_seeds)
+            if self.coordinator is None:  # otherwise another process may already have created it
+                check_free(self.find_out(config))
+        load_trackers(self.track)
+
+    def find_out(self, config: "RunConfig") -> Path:
+        """Return the directory of a new run."""
+        from ratiosym.runs.directory import default_directory
+
+        return self.out or default_directory(config, self.num_seeds)
+
     def run(self) -> None:
         """Train or resume, and show the progress."""
         from ratiosym.cli.display import show_summaries
 
         if self.resume is not None:
-            self.check_resume()
             show_summaries(self.resume_run(self.resume))
         elif self.from_run is not None:
-            self.check_from()
             show_summaries(self.branch_run(self.from_run))
         else:
             show_summaries(self.start_run(self.run_config()))
@@ -179,10 +202,10 @@ class Train(Command):
         """Start a new run."""
         from ratiosym.cli.display import console, show_progress
         from ratiosym.learning.devices import start_jax
-        from ratiosym.runs import directory, loop
+        from ratiosym.runs import loop
 
         start_jax(self.coordinator, self.num_processes, self.process_id)
-        out = self.out or directory.default_directory(config, self.num_seeds)
+        out = self.find_out(config)
         origin = {} if self.config else {"preset": self.preset, "tuned": self.tuned}
         if self.tuned:
             what = f"{config.objective} on {config.task}"

@@ -109,6 +109,11 @@ class Tune(WorkersCommand):
         config = flat(tuning_preset(tune.preset, tune.task or "", "mars"))
         return {name: value for name, value in config.items() if name not in ("objective", "seed")}
 
+    def check(self) -> None:
+        """Reject settings with which there is no search."""
+        for search in self.searches():
+            search.validate()
+
     def run(self) -> None:
         """Run the searches and show their progress."""
         from ratiosym.cli.tune_display import show_outcome, show_search_progress
@@ -116,12 +121,9 @@ class Tune(WorkersCommand):
         from ratiosym.learning.devices import clear_programs, start_jax
         from ratiosym.report.search import draw_search
 
-        searches = self.searches()
-        for search in searches:
-            search.validate()
         start_jax()
         executor = self.make_executor()
-        for search in searches:
+        for search in self.searches():
             with show_search_progress(search) as on_progress:
                 outcome = tune(search, None if self.is_single() else executor, on_progress)
             show_outcome(outcome, draw_search(search.out))
@@ -186,9 +188,11 @@ class Tune(WorkersCommand):
         from ratiosym.envs.registry import task_directory, task_name
         from ratiosym.experiments.plans import Algorithm, Tuning
         from ratiosym.experiments.presets import change, tuning_preset
+
+        # Report an unknown task or objective before Optuna is imported.
+        base = tuning_preset(self.preset, task_name(task), self.objective)
         from ratiosym.experiments.tuning import Search
 
-        base = tuning_preset(self.preset, task_name(task), self.objective)
         places = [task_directory(name) for name in (base.task, base.objective)]
         tuning, algorithm = self.tuning(Tuning()), Algorithm("", base.objective)
         return Search(

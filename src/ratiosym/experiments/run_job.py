@@ -9,14 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ratiosym.experiments.jobs import job_file
 from ratiosym.experiments.jobs.job import ending
 from ratiosym.experiments.plans import PlannedRun
-from ratiosym.runs import checkpoint, loop
+from ratiosym.runs import checkpoint
 from ratiosym.runs.directory import clear_failure, read_failure, write_failure
 from ratiosym.runs.files import clear_leftovers, write_json
+
+if TYPE_CHECKING:
+    from ratiosym.runs.loop import Progress
 
 PROGRESS_SECONDS = 2.0  # between two records of a run's progress
 
@@ -69,6 +72,8 @@ class RunJob:
 
     def run(self) -> None:
         """Start the run or resume it."""
+        from ratiosym.runs import loop  # imports JAX, which a study itself does not need
+
         clear_leftovers(self.directory)
         notes = ProgressNotes(self.notes)
         try:
@@ -112,7 +117,7 @@ class ProgressNotes:
         self.first_steps: int | None = None
         self.values: dict[str, Any] = {}
 
-    def take(self, progress: loop.Progress) -> None:
+    def take(self, progress: "Progress") -> None:
         """Update the notes."""
         if self.first_steps is None:
             self.first_steps = progress.steps

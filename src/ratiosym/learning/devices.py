@@ -1,4 +1,7 @@
-"""Devices, hosts and the compilation cache, which must be set up before JAX starts."""
+"""Devices, hosts and the compilation cache, which must be set up before JAX starts.
+
+Importing this module does not import JAX, so that errors of the command line appear instantly.
+"""
 
 import ctypes
 import hashlib
@@ -10,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import jax
 import numpy as np
 
 from ratiosym.errors import InputError, LostProcessError
@@ -29,6 +31,8 @@ def start_jax(
 
     The number of CPU devices can only be set before JAX starts; later calls do not change it.
     """
+    import jax
+
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # silence the compiler's log messages
     # Do not abort when a device waits long for another, as on a busy or suspended machine.
     timeouts = {"warn_stuck": 600, "terminate": 36000}
@@ -56,6 +60,8 @@ def start_jax(
 @contextmanager
 def reporting_lost_processes() -> Iterator[None]:
     """Turn the failure of a collective operation into ``LostProcessError``."""
+    import jax
+
     try:
         yield
     except (ValueError, RuntimeError) as error:  # JAX raises both
@@ -99,6 +105,8 @@ def check_hosts(coordinator: str, num_processes: int, process_id: int) -> None:
 
 def agree(is_well: bool) -> bool:
     """Return the first process's value on every process."""
+    import jax
+
     if jax.process_count() == 1:
         return is_well
     from jax.experimental import multihost_utils
@@ -108,6 +116,8 @@ def agree(is_well: bool) -> bool:
 
 def enable_compilation_cache() -> None:
     """Cache compiled programs on disk, unless the user has already configured a cache."""
+    import jax
+
     # On a busy machine processes wait for each other's cache, and then compile for themselves.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache")
     if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
@@ -122,6 +132,8 @@ def clear_programs() -> None:
     Linux limits the memory maps of a process (vm.max_map_count, 65,530). On a CPU, each program of
     the learner takes about 2,400, and XLA crashes when it runs out.
     """
+    import jax
+
     jax.clear_caches()
 
 

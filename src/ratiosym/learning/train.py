@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from ratiosym.envs.protocol import Env
-from ratiosym.errors import InputError
+from ratiosym.errors import InputError, NonFiniteLoss
 from ratiosym.learning.config import NETWORKS, Hyperparameters, RunConfig
 from ratiosym.learning.evaluate import Episodes
 from ratiosym.learning.learner import Learner, TrainState, evaluate, keys_of_episodes
@@ -56,17 +56,6 @@ class Finished:
     """End of training, with the absolute metric: each seed's best parameters on fresh episodes."""
 
     episodes: list[Episodes]
-
-
-class NonFiniteLoss(ArithmeticError):  # noqa: N818  (what happened, not a mistake of the caller's)
-    """A loss or gradient became NaN or infinite. ``reason`` replaces the usual advice."""
-
-    ADVICE = "Lower the learning rates or narrow the trust region; training.csv shows what grew."
-
-    def __init__(self, update: int, seed: int, reason: str = ADVICE) -> None:
-        what = f"The loss of seed {seed} is not a finite number after update {update}."
-        super().__init__(f"{what} {reason}")
-        self.update, self.seed = update, seed
 
 
 def make_learner(

@@ -7,8 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import matplotlib
 import numpy as np
 from jaxtyping import Float
@@ -209,6 +207,9 @@ def _value_and_gradient(
     surrogate: Surrogate, r: Numbers, advantage: float, bounds: Bounds
 ) -> tuple[Numbers, Numbers]:
     """Return L and ∂L/∂r = (∂L/∂u) / r of the function used in training."""
+    import jax
+    import jax.numpy as jnp
+
     u, A = jnp.log(r), jnp.full(len(r), advantage)
     gradient = jax.grad(lambda u: surrogate(u, A, bounds).sum())(u)
     return np.asarray(surrogate(u, A, bounds)), np.asarray(gradient) / r

@@ -7,7 +7,7 @@ import numpy as np
 
 from ratiosym.errors import InputError
 from ratiosym.report.figures import curves_figure, ratios_figure
-from ratiosym.runs.directory import read_config, run_directories
+from ratiosym.runs.directory import all_runs, read_config
 from ratiosym.runs.tables import read_table
 
 
@@ -18,13 +18,7 @@ def draw_runs(
 
     ``columns`` of ``evaluations.csv`` or ``training.csv`` are drawn in one panel each.
     """
-    runs = [run for directory in directories for run in run_directories(Path(directory))]
-    missing = [str(d) for d in directories if not run_directories(Path(d))]
-    if missing or not runs:
-        raise InputError(
-            f"No run in: {', '.join(missing) or '(no directory was given)'}. Name directories "
-            f"created by 'ratiosym train'."
-        )
+    runs = all_runs(directories)
     panels: dict[str, dict[str, list[tuple[np.ndarray, np.ndarray]]]] = {
         label(column): {} for column in columns
     }

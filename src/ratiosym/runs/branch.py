@@ -13,7 +13,7 @@ from ratiosym.errors import InputError
 from ratiosym.learning.config import RunConfig
 from ratiosym.runs import checkpoint, tables
 from ratiosym.runs.checkpoint import Checkpoint
-from ratiosym.runs.directory import Parent, Run, read_config, run_directories, table_extents
+from ratiosym.runs.directory import Parent, Run, read_config, single_run, table_extents
 from ratiosym.runs.files import write_whole
 
 # Further settings that the state of a run or its step count depend on.
@@ -24,13 +24,8 @@ def find_parent(name: str | Path) -> tuple[Run, int]:
     """Find a run and one of its checkpoints from ``RUN`` (the newest) or ``RUN@UPDATE``."""
     path, at, number = str(name).rpartition("@")
     has_update = bool(at) and number.isdecimal() and not Path(name).is_dir()
-    directory = Path(path if has_update else name)
-    directories = run_directories(directory)
-    if len(directories) != 1:
-        several = f"holds several seeds. Name one, as in '{directories[0]}'" if directories else ""
-        what = several or "does not hold a run: there is no config.json in it"
-        raise InputError(f"'{directory}' {what}.")
-    run = Run(directories[0], read_config(directories[0]))
+    own = single_run(Path(path if has_update else name))
+    run = Run(own, read_config(own))
     present = checkpoint.updates(run.checkpoints)
     if not present:
         raise InputError(f"The run in '{run.directory}' has no checkpoint to start from.")

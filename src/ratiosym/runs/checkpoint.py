@@ -1,4 +1,4 @@
-"""Save and restore the full training state of a run.
+"""The files of a checkpoint: the full training state of a run (``runs/state.py``) as arrays.
 
 A checkpoint is a directory ``checkpoint/<update>/`` of one seed. It is created atomically, can be
 moved, and lists its files with their checksums. It contains no curves, so its size is constant;
@@ -26,13 +26,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
 from ratiosym.errors import InputError
-from ratiosym.learning.learner import Learner, TrainState, fresh_state, place_state
 from ratiosym.plain import read_record
 
 FORMAT = 2
@@ -68,7 +64,7 @@ class Checkpoint(NamedTuple):
     meta: Meta
 
 
-def save(directory: Path, state: PyTree, meta: Meta) -> None:
+def save(directory: Path, arrays: dict[str, np.ndarray], meta: Meta) -> None:
     """Write ``directory/<update>`` and remove all but the newest checkpoints.
 
     Raises OSError on failure, in which case existing checkpoints are kept.
@@ -80,7 +76,7 @@ def save(directory: Path, state: PyTree, meta: Meta) -> None:
     temporary.mkdir()
     identity = directory.stat()
     try:
-        _write_state(temporary / STATE, state)
+        _write_state(temporary / STATE, arrays)
         if not os.path.samestat(directory.stat(), identity):
             # Moved or removed, and created anew by the library: a moved run must not reappear.
             shutil.rmtree(temporary, ignore_errors=True)
@@ -112,13 +108,13 @@ def _return_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def _write_state(path: Path, state: PyTree) -> None:
+def _write_state(path: Path, state: dict[str, np.ndarray]) -> None:
     """Write the arrays. All errors of the library become OSErrors, as it only writes."""
     import orbax.checkpoint as ocp
 
     quiet_library()
     # Zero-size arrays contain nothing but their shape, which the program knows.
-    arrays = {name: x for name, x in flatten(state).items() if x.size}
+    arrays = {name: x for name, x in state.items() if x.size}
     try:
         with writer() as library:
             library.save(path, args=ocp.args.PyTreeSave(arrays))
@@ -212,6 +208,7 @@ def patient_handler() -> Any:
 
 def only_process() -> Any:
     """Return the options with which Orbax waits for no other process."""
+    import jax
     import orbax.checkpoint as ocp
 
     own = jax.process_index()
@@ -301,65 +298,6 @@ def damaged(path: Path, reason: str) -> str:
         else "Nothing was changed; start a new run in another directory."
     )
     return f"The checkpoint '{path}' is damaged ({reason}). {way_out}"
-
-
-def restore(learner: Learner, checkpoints: list[Checkpoint]) -> TrainState:
-    """Stack the checkpoints of parallel seeds and place them on the learner's devices."""
-    seeds = jax.ShapeDtypeStruct((len(checkpoints),), np.uint32)
-    like = fresh_state.eval_shape(learner.env, learner.shape, learner.model, seeds)
-    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), like)
-    state = jax.tree.map(
-        lambda *leaves: np.stack(leaves), *(unflatten(c.arrays, one) for c in checkpoints)
-    )
-    return place_state(
-        learner,
-        jax.tree.map(
-            lambda x, leaf: jax.random.wrap_key_data(x) if is_key(leaf) else x, state, like
-        ),
-    )
-
-
-def flatten(tree: PyTree) -> dict[str, np.ndarray]:
-    """Return the leaves by path, with random keys as numbers."""
-    return {
-        path_name(path): np.asarray(jax.random.key_data(leaf) if is_key(leaf) else leaf)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-    }
-
-
-def unflatten(arrays: dict[str, np.ndarray], like: PyTree, prefix: str = "") -> PyTree:
-    """Build a tree like ``like`` from ``arrays``, with keys as numbers.
-
-    Raises ``CheckpointError`` if shapes or dtypes do not match.
-    """
-
-    def find(path: Any, leaf: jax.ShapeDtypeStruct) -> np.ndarray:
-        name = prefix + path_name(path)
-        expected = jax.eval_shape(jax.random.key_data, leaf) if is_key(leaf) else leaf
-        if 0 in expected.shape:
-            return np.zeros(expected.shape, expected.dtype)
-        found = arrays.get(name)
-        if found is None or (found.shape, found.dtype) != (expected.shape, expected.dtype):
-            has = "nothing" if found is None else f"{found.dtype}{list(found.shape)}"
-            raise CheckpointError(
-                f"The checkpoint does not match this task and these settings: '{name}' should be "
-                f"{expected.dtype}{list(expected.shape)}, but it contains {has}. It may come from "
-                f"another task, another version of an environment, or other sizes; see config.json "
-                f"next to it."
-            )
-        return found
-
-    return jax.tree_util.tree_map_with_path(find, like)
-
-
-def is_key(leaf: Any) -> bool:
-    """Whether a leaf is a random key."""
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
-def path_name(path: Any) -> str:
-    """Return the path of a leaf as text."""
-    return jax.tree_util.keystr(path, simple=True, separator="/")
 
 
 def checksums(path: Path) -> dict[str, str]:

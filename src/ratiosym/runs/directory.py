@@ -180,6 +180,17 @@ def find_runs(out: Path) -> list[Run]:
     return [Run(out / f"seed-{seed}", dataclasses.replace(common, seed=seed)) for seed in seeds]
 
 
+def runs_to_resume(out: Path) -> list[Run]:
+    """Find the run or the parallel seeds in a directory; raise ``InputError`` if there are none."""
+    runs = find_runs(out)
+    if not runs:
+        raise InputError(
+            f"'{out}' does not hold a run: there is no config.json in it. "
+            f"Start one with: ratiosym train TASK --out '{out}'"
+        )
+    return runs
+
+
 def run_directories(directory: Path) -> list[Path]:
     """Return the directory of the run, or those of the parallel seeds that have started."""
     if (directory / CONFIG).exists():
@@ -190,6 +201,31 @@ def run_directories(directory: Path) -> list[Path]:
         if re.fullmatch("seed-(0|[1-9][0-9]*)", p.name) and (p / CONFIG).exists()
     }
     return [seeds[seed] for seed in sorted(seeds)]
+
+
+def all_runs(directories: Sequence[str | Path]) -> list[Path]:
+    """Return the runs in several directories; raise ``InputError`` if one of them has none."""
+    found = {directory: run_directories(Path(directory)) for directory in directories}
+    missing = [str(directory) for directory, runs in found.items() if not runs]
+    if missing or not found:
+        raise InputError(
+            f"No run in: {', '.join(missing) or '(no directory was given)'}. Name directories "
+            f"created by 'ratiosym train'."
+        )
+    return [run for runs in found.values() for run in runs]
+
+
+def single_run(directory: Path) -> Path:
+    """Return the directory of the run; raise ``InputError`` if there is none, or several seeds."""
+    directories = run_directories(directory)
+    if len(directories) > 1:
+        names = ", ".join(d.name for d in directories)
+        raise InputError(
+            f"'{directory}' holds several seeds ({names}). Name one, as in '{directories[0]}'."
+        )
+    if not directories:
+        raise InputError(f"'{directory}' does not hold a run: there is no config.json in it.")
+    return directories[0]
 
 
 def default_directory(config: RunConfig, num_seeds: int) -> Path:
@@ -269,6 +305,12 @@ def _write_record(path: Path, record: dict[str, Any], config: RunConfig) -> None
         for name in (SUMMARY, ABSOLUTE):  # they belong to the smaller budget
             (path.parent / name).unlink(missing_ok=True)
         files.write_json(path, {**(old or record), "config": config.to_dict()})
+
+
+def check_num_seeds(num_seeds: int) -> None:
+    """Raise ``InputError`` unless there is at least one seed."""
+    if num_seeds < 1:
+        raise InputError(f"`num_seeds` is {num_seeds}; it must be at least 1.")
 
 
 def check_free(out: Path) -> None:

@@ -12,12 +12,12 @@ import jax
 
 from ratiosym.envs.protocol import Env
 from ratiosym.envs.registry import check_before_training, make, resolve_task
-from ratiosym.errors import InputError
+from ratiosym.errors import InputError, NonFiniteLoss
 from ratiosym.learning.config import RunConfig
 from ratiosym.learning.devices import agree, enable_compilation_cache, reporting_lost_processes
 from ratiosym.learning.diagnosis import find_cause
 from ratiosym.learning.learner import Learner, TrainState
-from ratiosym.learning.train import Evaluated, Finished, NonFiniteLoss, Updated, make_learner
+from ratiosym.learning.train import Evaluated, Finished, Updated, make_learner
 from ratiosym.learning.train import train as learn
 from ratiosym.runs import checkpoint, files, provenance
 from ratiosym.runs.branch import (
@@ -34,17 +34,19 @@ from ratiosym.runs.directory import (
     Run,
     bring_to_checkpoint,
     check_free,
+    check_num_seeds,
     claim_directory,
-    find_runs,
     lock_directories,
     read_returns,
     read_run_record,
     record_of,
+    runs_to_resume,
     write_records,
 )
 from ratiosym.runs.environments import find_env
 from ratiosym.runs.recorder import Recorder
 from ratiosym.runs.rows import evaluation_row
+from ratiosym.runs.state import restore
 from ratiosym.runs.tables import Row
 from ratiosym.runs.trackers import MakeTracker, load_trackers
 
@@ -87,8 +89,7 @@ def start(
     ``track`` names trackers (``runs.trackers``). ``origin`` is recorded with the configuration and
     says where its settings come from.
     """
-    if num_seeds < 1:
-        raise InputError(f"`num_seeds` is {num_seeds}; it must be at least 1.")
+    check_num_seeds(num_seeds)
     task, out = resolve_task(config.task), Path(out)
     config = dataclasses.replace(config, task=task.name)  # valid from any working directory
     runs = [
@@ -144,12 +145,7 @@ def resume(
     run that was trained on an ``Env`` object needs an equal object as ``env``.
     """
     directory = Path(directory)
-    runs = find_runs(directory)
-    if not runs:
-        raise InputError(
-            f"'{directory}' does not hold a run: there is no config.json in it. "
-            f"Start one with: ratiosym train TASK --out '{directory}'"
-        )
+    runs = runs_to_resume(directory)
     if steps is not None:
         runs = [extend(run, steps) for run in runs]
     path = record_of(directory)
@@ -163,7 +159,7 @@ def resume(
         if record.parent is not None:
             on_first_process(partial(complete_copy, runs[0], record.parent))
         found = find_checkpoints(directory, runs)
-        state = None if found is None else checkpoint.restore(learner, found)
+        state = None if found is None else restore(learner, found)
         on_first_process(partial(reopen, directory, runs, found, files.read_json(path)))
         update = None if found is None else found[0].meta.update
         return train_and_record(learner, runs, state, update, on_progress, trackers)
@@ -190,7 +186,7 @@ def branch(
     learner = make_learner(env, config, 1)
     found = checkpoint.load(source.checkpoints, update)
     check_origin(source, found)
-    state = checkpoint.restore(learner, [found])
+    state = restore(learner, [found])
     run.returns = read_returns(source, found)
     record = {
         "config": config.to_dict(),
@@ -364,6 +360,6 @@ def reason(learner: Learner, runs: list[Run], error: NonFiniteLoss) -> str:
         found = None
     if found is None:
         return advice
-    state, update = checkpoint.restore(learner, found), found[0].meta.update
+    state, update = restore(learner, found), found[0].meta.update
     cause = find_cause(learner, failed.config, runs.index(failed), state, update, error.update)
     return cause or advice

@@ -16,6 +16,7 @@ from ratiosym.learning.train import split_seeds
 from ratiosym.runs import checkpoint, files, provenance
 from ratiosym.runs.directory import ABSOLUTE, SUMMARY, Run
 from ratiosym.runs.rows import episode_rows, summarise
+from ratiosym.runs.state import flatten, is_key
 from ratiosym.runs.tables import Row, restore_table, write_table
 from ratiosym.runs.trackers import MakeTracker, RunInfo, TrackerGroup
 from ratiosym.types import EnvSpec
@@ -107,12 +108,12 @@ class Recorder:
 
     def save(self, update: int, state: TrainState) -> None:
         """Save a checkpoint of each seed, after flushing the rows that belong to it."""
-        plain = jax.tree.map(lambda x: jax.random.key_data(x) if checkpoint.is_key(x) else x, state)
+        plain = jax.tree.map(lambda x: jax.random.key_data(x) if is_key(x) else x, state)
         states = split_seeds(to_host(plain), len(self.runs))
         with self.reporting():
             for run, tables, one in zip(self.written, self.tables, states, strict=False):
                 extents = {name: dataclasses.asdict(table.sync()) for name, table in tables.items()}
-                checkpoint.save(run.checkpoints, one, self.meta(run, update, extents))
+                checkpoint.save(run.checkpoints, flatten(one), self.meta(run, update, extents))
         self.last_saved = monotonic()
         self.write_waiting()
 

@@ -2,22 +2,24 @@
 docs/concepts/run-directory.md explains.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ratiosym.learning.config import RunConfig
-from ratiosym.learning.evaluate import Episodes
 from ratiosym.runs.directory import Run
 from ratiosym.runs.tables import Row
 
+if TYPE_CHECKING:
+    from ratiosym.learning.evaluate import Episodes
 
-def evaluation_row(config: RunConfig, update: int, episodes: Episodes) -> Row:
+
+def evaluation_row(config: RunConfig, update: int, episodes: "Episodes") -> Row:
     """Return a row of ``evaluations.csv``."""
     return {"update": update, "steps": update * config.shape.steps_per_update, **describe(episodes)}
 
 
-def describe(episodes: Episodes) -> Row:
+def describe(episodes: "Episodes") -> Row:
     """Summarise episodes: mean and spread of returns, length, and the mean of each metric."""
     returns = np.asarray(episodes.returns, np.float64)
     return {
@@ -31,7 +33,7 @@ def describe(episodes: Episodes) -> Row:
     }
 
 
-def episode_rows(episodes: Episodes) -> list[Row]:
+def episode_rows(episodes: "Episodes") -> list[Row]:
     """Return the rows of ``absolute_metric.csv``, one per episode."""
     columns = {
         "return": np.asarray(episodes.returns),
@@ -44,7 +46,7 @@ def episode_rows(episodes: Episodes) -> list[Row]:
     ]
 
 
-def summarise(run: Run, episodes: Episodes, speed: float, seconds: float) -> dict[str, Any]:
+def summarise(run: Run, episodes: "Episodes", speed: float, seconds: float) -> dict[str, Any]:
     """Summarise the results of a run."""
     assert run.returns is not None  # a run starts with an evaluation
     config, returns = run.config, run.returns

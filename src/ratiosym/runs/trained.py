@@ -20,8 +20,9 @@ from ratiosym.learning.policy import Policy
 from ratiosym.learning.train import absolute_metric, make_learner
 from ratiosym.plain import read_record
 from ratiosym.runs import checkpoint, zoo
-from ratiosym.runs.directory import CONFIG, read_run_record, run_directories
+from ratiosym.runs.directory import CONFIG, read_run_record, single_run
 from ratiosym.runs.environments import find_env
+from ratiosym.runs.state import flatten, unflatten
 from ratiosym.types import Continuous, Discrete, EnvSpec
 
 
@@ -67,8 +68,7 @@ def load_trained(run: str | Path, which: str = "best") -> Trained:
     prefix = "best_params/actor/" if which == "best" else "params/actor/"
     model = make_model(config.shape)
     actor = load_actor(found.arrays, model, spec, prefix)
-    directory = run_directories(Path(run))[0]
-    return Trained(config, spec, model, actor, found.meta.update, directory)
+    return Trained(config, spec, model, actor, found.meta.update, single_run(Path(run)))
 
 
 def load_zoo(name: str, which: str) -> Trained:
@@ -90,7 +90,7 @@ def env_to_play(trained: Trained, task: str | None, env: Env | None) -> Env:
         environment = read_run_record(trained.directory / CONFIG).environment
         own = find_env(trained.config, env, environment, trained.directory)
     # An environment may have changed since, for example with its library.
-    load_actor(checkpoint.flatten(trained.actor), trained.model, own.spec, "")
+    load_actor(flatten(trained.actor), trained.model, own.spec, "")
     if task is None:
         return own
     check_task_fits(own.spec, task)
@@ -120,16 +120,9 @@ def check_which(which: str) -> None:
 
 def load_run(directory: Path) -> tuple[checkpoint.Checkpoint, RunConfig, EnvSpec]:
     """Load the newest checkpoint of one seed, with its configuration and sizes."""
-    directories = run_directories(directory)
-    if len(directories) > 1:
-        names = ", ".join(d.name for d in directories)
-        raise InputError(
-            f"'{directory}' holds several seeds ({names}). Name one, as in '{directories[0]}'."
-        )
-    if not directories:
-        raise InputError(f"'{directory}' does not hold a run: there is no config.json in it.")
-    found = checkpoint.load(directories[0] / "checkpoint")
-    path = directories[0] / "checkpoint" / str(found.meta.update)
+    checkpoints = single_run(directory) / "checkpoint"
+    found = checkpoint.load(checkpoints)
+    path = checkpoints / str(found.meta.update)
     try:
         spec = read_spec(found.meta.spec)
     except InputError as error:
@@ -155,7 +148,7 @@ def read_spec(data: dict[str, Any]) -> EnvSpec:
 def load_actor(arrays: dict[str, np.ndarray], model: Model, spec: EnvSpec, prefix: str) -> PyTree:
     """Return the actor's parameters among arrays by path."""
     like = jax.eval_shape(lambda key: model.init(key, spec), jax.random.key(0))
-    return checkpoint.unflatten(arrays, like.actor, prefix)
+    return unflatten(arrays, like.actor, prefix)
 
 
 def evaluate(

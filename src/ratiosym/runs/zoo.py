@@ -43,12 +43,17 @@ def zoo_tasks() -> list[str]:
     return sorted(path.stem for path in DIRECTORY.glob("*.npz"))
 
 
-def read_team(place: str | Path) -> ZooTeam:
-    """Read the team named ``zoo:TASK``."""
+def find_team(place: str | Path) -> Path:
+    """Return the file of the team named ``zoo:TASK``."""
     task = str(place).removeprefix(PREFIX)
     if task not in zoo_tasks():
         raise unknown_name("team of the zoo", task, zoo_tasks())
-    return read_archive(DIRECTORY / f"{task}.npz")
+    return DIRECTORY / f"{task}.npz"
+
+
+def read_team(place: str | Path) -> ZooTeam:
+    """Read the team named ``zoo:TASK``."""
+    return read_archive(find_team(place))
 
 
 def read_archive(path: Path) -> ZooTeam:

@@ -8,8 +8,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from ratiosym.errors import InputError, MissingLibraryError
 from ratiosym.experiments.jobs.job import Job, perform
 from ratiosym.learning.devices import num_cores, start_jax
@@ -97,6 +95,8 @@ def perform_remotely(job: Job, num_cpus: float, directory: Path, patience: float
     ``directory`` is the working directory of the command, so that references to modules there work
     on machines that share it.
     """
+    import jax
+
     if str(directory) not in sys.path:
         sys.path.append(str(directory))
     jax.config.update("jax_num_cpu_devices", max(1, int(num_cpus)))

@@ -10,8 +10,6 @@ from functools import partial
 from time import monotonic
 from typing import IO, Literal, Protocol, runtime_checkable
 
-import jax
-
 from ratiosym.errors import InputError
 from ratiosym.experiments.jobs.cluster import RayTasks
 from ratiosym.experiments.jobs.job import Job, job_file
@@ -75,6 +73,8 @@ def check_workers(num_workers: int | None) -> None:
 
 def default_workers() -> int:
     """Return one worker per core, or a single one if there is an accelerator."""
+    import jax
+
     return num_cores() if jax.default_backend() == "cpu" else 1
 
 

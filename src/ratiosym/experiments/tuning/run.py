@@ -24,7 +24,6 @@ from ratiosym.experiments.tuning.workers import (
     run_trials,
     worker_jobs,
 )
-from ratiosym.learning.train import make_learner
 from ratiosym.runs import files, provenance
 from ratiosym.runs.trackers import load_trackers
 
@@ -89,6 +88,8 @@ def tune_all(
 
 def check_search(search: Search, is_shared: bool) -> None:
     """Raise unless the values, sizes, devices and trackers of a search are valid."""
+    from ratiosym.learning.train import make_learner
+
     search.validate()
     # Check that the task exists and that the groups fit the devices.
     make_learner(make(search.config.task), search.config, 1)

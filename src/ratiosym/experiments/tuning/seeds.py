@@ -7,11 +7,9 @@ from statistics import mean
 from time import monotonic
 
 from ratiosym.envs.registry import make
-from ratiosym.errors import InputError
+from ratiosym.errors import InputError, NonFiniteLoss
 from ratiosym.learning.config import RunConfig
 from ratiosym.learning.devices import enable_compilation_cache
-from ratiosym.learning.train import Evaluated, NonFiniteLoss, make_learner
-from ratiosym.learning.train import train as learn
 from ratiosym.runs import files, tables
 from ratiosym.runs.directory import write_failure
 from ratiosym.runs.rows import evaluation_row
@@ -23,8 +21,10 @@ TrainSeed = Callable[[RunConfig], Iterable[Row]]
 
 def train_seed(config: RunConfig) -> Iterator[Row]:
     """Train one seed and yield its evaluations. The absolute metric is left to final runs."""
+    from ratiosym.learning.train import Evaluated, make_learner, train
+
     enable_compilation_cache()
-    for event in learn(make_learner(make(config.task), config, 1), config, [config.seed]):
+    for event in train(make_learner(make(config.task), config, 1), config, [config.seed]):
         if isinstance(event, Evaluated):
             yield evaluation_row(config, event.update, event.episodes[0])
             if event.update == config.num_updates:

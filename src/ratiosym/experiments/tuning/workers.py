@@ -14,7 +14,7 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState
 
-from ratiosym.errors import InputError
+from ratiosym.errors import InputError, NonFiniteLoss
 from ratiosym.experiments.tuning.search import FINISHED, Search, TrialRow
 from ratiosym.experiments.tuning.seeds import (
     Diverged,
@@ -26,7 +26,6 @@ from ratiosym.experiments.tuning.seeds import (
 from ratiosym.experiments.tuning.status import SearchNotes, has_ended
 from ratiosym.experiments.tuning.storage import NUMBER, database_errors, trial_directory
 from ratiosym.experiments.tuning.trials import TrialQueue
-from ratiosym.learning.train import NonFiniteLoss
 
 OnProgress = Callable[[list[TrialRow]], None]
 
