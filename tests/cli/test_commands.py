@@ -283,10 +283,27 @@ def test_an_interruption_has_its_own_exit_code(ask, monkeypatch):
 
 @pytest.mark.parametrize(
     "words",
-    [["--help"], ["train", "--help"], ["tasks"], ["traim"], ["train", TASK, "--steps", "1"]],
+    [
+        ["--help"],
+        ["train", "--help"],
+        ["tasks"],
+        ["traim"],
+        ["train", TASK, "--steps", "1"],
+        ["train", TASK, "--track", "nothing"],
+        ["train", TASK, "--num-seeds", "0"],
+        ["train", TASK, "--out", __file__],
+        *(["train", option, "nothing"] for option in ("--resume", "--from", "--config")),
+        *([command, "nothing"] for command in ("evaluate", "render", "play", "baselines")),
+        *([command, "zoo:nothing"] for command in ("evaluate", "render")),
+        *([command, "nothing"] for command in ("tune", "reproduce", "report")),
+        ["study", "run", "nothing"],
+        ["study", "status", "nothing"],
+        ["figures", "runs", "nothing"],
+    ],
+    ids=" ".join,
 )
 def test_help_errors_and_the_list_of_tasks_do_not_wait_for_jax(words):
-    """JAX alone takes more than a second to import."""
+    """JAX alone takes a second to import."""
     program = (
         "import sys\n"
         "from ratiosym.cli import main\n"

@@ -57,7 +57,7 @@ def key_free(state):
 
 def save_seed(directory, state, update=2):
     one = split_seeds(jax.device_get(key_free(state)), 2)[0]
-    save(directory, one, dataclasses.replace(META, update=update))
+    save(directory, flatten(one), dataclasses.replace(META, update=update))
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def saved(state, tmp_path):
 
 def test_a_whole_state_comes_back_bit_for_bit(learner, state, tmp_path):
     for seed, seed_state in enumerate(split_seeds(jax.device_get(key_free(state)), 2)):
-        save(tmp_path / str(seed), seed_state, META)
+        save(tmp_path / str(seed), flatten(seed_state), META)
     back = restore(learner, [load(tmp_path / "0"), load(tmp_path / "1")])
     assert isinstance(back, TrainState)
     assert jax.tree.structure(back) == jax.tree.structure(state)
