@@ -1,6 +1,7 @@
 """Contents of results/: files match the runs, and trials match the shipped settings."""
 
 import csv
+import re
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,11 @@ def found():
     return analyse(load(STUDY))
 
 
+@pytest.fixture(scope="module")
+def found_cpu():
+    return analyse(load(CPU))
+
+
 def test_it_is_whole(found):
     (study,) = found.results.studies
     plan = study.plan
@@ -51,8 +57,10 @@ def test_the_runs_differ_in_nothing_else():
         ]
 
 
-def test_its_numbers_are_those_of_its_runs(found):
-    folder = STUDY / "report-files"
+@pytest.mark.parametrize(("study", "name"), [(STUDY, "found"), (CPU, "found_cpu")])
+def test_its_numbers_are_those_of_its_runs(study, name, request):
+    found, folder = request.getfixturevalue(name), study / "report-files"
+    assert not found.results.absent
     assert (folder / "runs.csv").read_text() == to_csv(found)
     assert (folder / "marl-eval.json").read_text() == to_marl_eval(found)
     for table in all_tables(found):
@@ -193,32 +201,35 @@ def test_final_runs_of_the_study_cpu_have_the_settings_found(path):
     assert record["commit"].startswith("af61128" if task in first else "d38bf64")
 
 
-def test_the_text_shows_the_study_cpu():
-    """Of all tasks whose final runs are complete."""
+@pytest.mark.parametrize("task", read_plan("cpu").tasks)
+def test_the_text_shows_the_study_cpu(task):
+    """Means over seeds, regions, probabilities of improvement, and the range of ratios."""
+    returns, cells, ratios = {}, [], []
+    for label in ("mars", "mappo", "maspo"):
+        runs = sorted((CPU / "runs" / task / label).glob("seed-*"))
+        assert [run.name for run in runs] == [f"seed-{seed}" for seed in range(5)]
+        summaries = [read_json(run / "summary.json") for run in runs]
+        returns[label] = np.array([s["absolute_metric"]["mean_return"] for s in summaries])
+        best = read_json(CPU / "tuning" / task / label / "best.json")
+        region = OBJECTIVES[label].bounds(**best["params"])
+        better = np.mean(returns["mars"][:, None] > returns[label][None])
+        chance = "" if label == "mars" else f"; {better:.2f}"
+        mean = f"{returns[label].mean():.3f}"
+        cells.append(f"{mean} ({region.lower:g} to {region.upper:g}{chance})")
+        tables = [read_table(run / "training.csv") for run in runs]
+        low = min(table["ratio_min"].min() for table in tables)
+        high = max(table["ratio_max"].max() for table in tables)
+        ratios.append(f"{low:.3g} to {high:.3g}")
     text = (RESULTS / "README.md").read_text()
-    complete = [task for task in CPU.glob("runs/*") if len(list(task.glob("*/seed-*"))) == 15]
-    assert len(complete) >= 6
-    for task in complete:
-        runs = {
-            label: sorted((task / label).glob("seed-*")) for label in ("mars", "mappo", "maspo")
-        }
-        values = {
-            label: np.array(
-                [read_json(run / "summary.json")["absolute_metric"]["mean_return"] for run in found]
-            )
-            for label, found in runs.items()
-        }
-        means = " | ".join(f"{found.mean():.3f}" for found in values.values())
-        assert f"| absolute metric, mean of five seeds | {means} |" in text
-        better = [
-            np.mean(values["mars"][:, None] > values[other][None]) for other in ("mappo", "maspo")
-        ]
-        chances = " | ".join(f"{chance:.2f}" for chance in better)
-        assert f"| probability that a run of MARS is better | | {chances} |" in text
-        cells = []
-        for found in runs.values():
-            tables = [read_table(run / "training.csv") for run in found]
-            low = min(table["ratio_min"].min() for table in tables)
-            high = max(table["ratio_max"].max() for table in tables)
-            cells.append(f"{low:.3g} to {high:.3g}")
-        assert f"| smallest and largest ratio of all samples | {' | '.join(cells)} |" in text
+    for row in (cells, ratios):
+        assert f"| {task} | {' | '.join(row)} |" in text
+
+
+def test_the_text_shows_the_probabilities_over_all_tasks():
+    rows = (CPU / "report-files" / "improvement.md").read_text().replace("**", "").splitlines()
+    (overall,) = (row.split("|")[2:4] for row in rows if row.startswith("| All tasks |"))
+    for cell in overall:
+        chance, low, high = cell.replace("(", "").replace(")", "").replace(",", "").split()
+        for text in (RESULTS / "README.md", RESULTS.parent / "docs" / "results.md"):
+            assert re.search(f"{chance} \\((95% interval )?{low} to {high}\\)", text.read_text())
+        assert f"{chance} ({low} to {high})" in (RESULTS.parent / "README.md").read_text()
