@@ -180,8 +180,8 @@ WRONG = {
         ),
     ),
     "untuned settings": (
-        ("train", "paxmen-4a", "--tuned"),
-        ("There are no tuned settings for mars on 'paxmen-4a'.", "Omit --tuned"),
+        ("train", "paxmen-5a", "--tuned"),
+        ("There are no tuned settings for mars on 'paxmen-5a'.", "Omit --tuned"),
     ),
     "seed of an evaluation": (
         ("evaluate", "nowhere", "--seed", -1),

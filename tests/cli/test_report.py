@@ -61,7 +61,7 @@ def test_five_algorithms_fit_the_terminal(ask, here):
         (("report", "."), "'.' holds no study: there is no plan.json in it."),
         (
             ("report", ".", "--out", "page.pdf"),
-            "--out is 'page.pdf'; the page's name must end in .html.",
+            "--out is 'page.pdf'; its name must end in .html or .htm.",
         ),
     ],
 )

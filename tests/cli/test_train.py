@@ -172,4 +172,4 @@ def test_a_file_of_settings_is_not_mixed_with_others(whole, words, named):
 )
 def test_a_branch_takes_its_settings_from_its_parent(whole, words, named):
     with pytest.raises(InputError, match=f"--from takes the task and all.* Omit {named}"):
-        train("--from", str(whole), *words).run()
+        train("--from", str(whole), *words).check()

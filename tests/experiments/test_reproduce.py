@@ -14,7 +14,6 @@ from types import SimpleNamespace
 import pytest
 
 from ratiosym.errors import InputError
-from ratiosym.experiments import run_job
 from ratiosym.experiments.plans import Plan, read_plan
 from ratiosym.experiments.reproduce import experiment_status, reproduce
 from ratiosym.experiments.settings import read_tuned
@@ -73,7 +72,7 @@ class Runs:
 @pytest.fixture
 def runs(monkeypatch):
     fake = Runs()
-    monkeypatch.setattr(run_job.loop, "start", fake.start)
+    monkeypatch.setattr("ratiosym.runs.loop.start", fake.start)
     return fake
 
 

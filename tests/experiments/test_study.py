@@ -247,7 +247,7 @@ def test_an_interrupt_is_no_failure_whatever_it_became_on_its_way(tmp_path, monk
         raise RuntimeError("cannot go on")
 
     job, ending = RunJob(tmp_path, run), Event()
-    monkeypatch.setattr(run_job.loop, "start", interrupted)
+    monkeypatch.setattr("ratiosym.runs.loop.start", interrupted)
     monkeypatch.setattr(run_job, "ending", ending)
     assert perform(job)
     assert run_status(job).error == "RuntimeError: cannot go on"

@@ -279,7 +279,7 @@ def test_small_studies(tmp_path, seeds):
 def test_wrong_names_are_refused_before_anything_is_written(study, tmp_path):
     before = contents(study)
     with pytest.raises(
-        InputError, match=r"--out is 'page\.pdf'; the page's name must end in \.html"
+        InputError, match=r"`out` is 'page\.pdf'; its name must end in \.html or \.htm"
     ):
         write_report(study, "page.pdf")
     with pytest.raises(InputError, match=r"--seed is -1; it must be 0 or more"):

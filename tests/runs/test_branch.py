@@ -112,7 +112,9 @@ def test_an_environment_of_other_sizes_is_refused(parent, tmp_path, monkeypatch)
 def test_parents_that_cannot_be_found(whole, whole_seeds, tmp_path):
     with pytest.raises(InputError, match=r"has no checkpoint after update 3\. .* after: 0, 12"):
         branch.find_parent(f"{whole}@3")
-    with pytest.raises(InputError, match=r"holds several seeds\. Name one, as in '.*seed-0'"):
+    with pytest.raises(
+        InputError, match=r"several seeds \(seed-0, .*\)\. Name one, as in '.*seed-0'"
+    ):
         branch.find_parent(whole_seeds)
     with pytest.raises(InputError, match="does not hold a run"):
         branch.find_parent(tmp_path)

@@ -45,9 +45,10 @@ class Figures(Command):
     def check(self) -> None:
         """Reject a wrong file name and directories that hold nothing to draw."""
         from ratiosym.runs.directory import all_runs
+        from ratiosym.runs.files import check_suffix
 
-        if self.out is not None and self.out.suffix not in (".png", ".pdf"):
-            raise InputError(f"`out` is '{self.out}'; its name must end in .png or .pdf.")
+        if self.out is not None:
+            check_suffix(self.out, (".png", ".pdf"))
         if self.what in ("objectives", "aerojax") and self.directories:
             raise InputError(
                 f"Unexpected argument '{self.directories[0]}': only 'runs' and 'response' take DIR."

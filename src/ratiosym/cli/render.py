@@ -36,9 +36,10 @@ class Render(Command):
     def check(self) -> None:
         """Reject an unknown task or team."""
         from ratiosym.envs.registry import resolve_task
-        from ratiosym.runs.zoo import is_zoo
+        from ratiosym.runs.zoo import is_zoo, reject_script
 
         if is_zoo(self.what) or Path(self.what).exists():
+            reject_script(self.what, self.team)
             check_team(self.what)
         else:
             resolve_task(self.what)

@@ -36,9 +36,12 @@ class Report(Command):
     """The seed of the bootstrap. The same study and seed produce identical files."""
 
     def check(self) -> None:
-        """Reject directories without a study."""
+        """Reject a page that is not HTML, and directories without a study."""
         from ratiosym.experiments.study import read_study
+        from ratiosym.runs.files import PAGE_SUFFIXES, check_suffix
 
+        if self.out is not None:
+            check_suffix(self.out, PAGE_SUFFIXES)
         if not self.directories:
             raise InputError("Name at least one DIR, created by 'ratiosym study run'.")
         for directory in self.directories:

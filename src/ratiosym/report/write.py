@@ -11,7 +11,7 @@ from ratiosym.report.page import all_tables, make_page
 from ratiosym.report.paper import draw_paper
 from ratiosym.report.results import load
 from ratiosym.report.tables import to_latex, to_markdown
-from ratiosym.runs.files import write_whole
+from ratiosym.runs.files import PAGE_SUFFIXES, check_suffix, write_whole
 
 
 def write_report(
@@ -29,8 +29,7 @@ def write_report(
     if isinstance(directories, str | os.PathLike):
         directories = [directories]
     page = Path(page) if page is not None else Path(directories[0]) / "report.html"
-    if page.suffix not in (".html", ".htm"):
-        raise InputError(f"--out is '{page}'; the page's name must end in .html.")
+    check_suffix(page, PAGE_SUFFIXES)
     if seed < 0:
         raise InputError(f"--seed is {seed}; it must be 0 or more.")
     analysis = analyse(load(*directories), seed, searches)

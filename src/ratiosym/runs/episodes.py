@@ -15,7 +15,7 @@ from ratiosym.learning.config import check_seed
 from ratiosym.learning.evaluate import Episodes, Moment, record_episode, run_episodes
 from ratiosym.learning.policy import Policy
 from ratiosym.runs.trained import env_to_play, load_trained
-from ratiosym.runs.zoo import is_zoo
+from ratiosym.runs.zoo import is_zoo, reject_script
 
 BATCH = 256  # episodes in parallel
 
@@ -57,10 +57,7 @@ def find_cast(
         plain = make(what, agent_ids=False)
         name = team or "random"
         return Cast(f"{what} {name}", plain, plain, get_team(plain, name))
-    if team is not None:
-        raise InputError(
-            f"`team` names a script, but '{what}' is a run with its own policy. Omit one of them."
-        )
+    reject_script(what, team)
     trained = load_trained(what, which)
     env = env_to_play(trained, task, env)
     policy = Policy(trained.model, trained.actor, trained.spec)

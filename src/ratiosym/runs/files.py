@@ -13,10 +13,17 @@ import numpy as np
 from ratiosym.errors import InputError
 
 UNFINISHED = ".writing"  # suffix of files that are still being written
+PAGE_SUFFIXES = (".html", ".htm")  # of reports
 
 
 class WriteError(InputError):
     """A file could not be written, for example because the disk is full."""
+
+
+def check_suffix(out: Path, suffixes: tuple[str, ...]) -> None:
+    """Raise ``InputError`` unless the name of an output file ends in one of ``suffixes``."""
+    if out.suffix not in suffixes:
+        raise InputError(f"`out` is '{out}'; its name must end in {' or '.join(suffixes)}.")
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

@@ -43,6 +43,14 @@ def zoo_tasks() -> list[str]:
     return sorted(path.stem for path in DIRECTORY.glob("*.npz"))
 
 
+def reject_script(what: str | Path, team: str | None) -> None:
+    """Raise ``InputError`` if a trained team is named together with a script."""
+    if team is not None:
+        raise InputError(
+            f"`team` names a script, but '{what}' is a run with its own policy. Omit one of them."
+        )
+
+
 def find_team(place: str | Path) -> Path:
     """Return the file of the team named ``zoo:TASK``."""
     task = str(place).removeprefix(PREFIX)
