@@ -22,6 +22,7 @@ from ratiosym.runs.tables import read_table
 RESULTS = Path(__file__).parents[1] / "results"
 STUDY = RESULTS / "first-results"
 CPU = RESULTS / "cpu" / "experiment"
+ABLATION = RESULTS / "cpu" / "ablation"
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,11 @@ def found():
 @pytest.fixture(scope="module")
 def found_cpu():
     return analyse(load(CPU))
+
+
+@pytest.fixture(scope="module")
+def found_ablation():
+    return analyse(load(ABLATION))
 
 
 def test_it_is_whole(found):
@@ -57,7 +63,9 @@ def test_the_runs_differ_in_nothing_else():
         ]
 
 
-@pytest.mark.parametrize(("study", "name"), [(STUDY, "found"), (CPU, "found_cpu")])
+@pytest.mark.parametrize(
+    ("study", "name"), [(STUDY, "found"), (CPU, "found_cpu"), (ABLATION, "found_ablation")]
+)
 def test_its_numbers_are_those_of_its_runs(study, name, request):
     found, folder = request.getfixturevalue(name), study / "report-files"
     assert not found.results.absent
@@ -69,7 +77,7 @@ def test_its_numbers_are_those_of_its_runs(study, name, request):
 
 
 def test_the_text_shows_its_tables():
-    text = (RESULTS / "README.md").read_text()
+    text = (STUDY / "README.md").read_text()
     for name in ("table1", "improvement", "tasks"):
         rows = [
             line
@@ -91,7 +99,7 @@ def test_the_text_tells_how_far_the_ratios_go(found):
             high = max(run.training["ratio_max"].max() for run in runs)
             cells.append(f"{low:.3g} to {high:.3g}")
         rows.append("| " + " | ".join(cells) + " |")
-    assert "\n".join(rows) in (RESULTS / "README.md").read_text()
+    assert "\n".join(rows) in (STUDY / "README.md").read_text()
 
 
 SHIPPED = [(task, objective) for task, entries in read_shipped().items() for objective in entries]
@@ -233,3 +241,41 @@ def test_the_text_shows_the_probabilities_over_all_tasks():
         for text in (RESULTS / "README.md", RESULTS.parent / "docs" / "results.md"):
             assert re.search(f"{chance} \\((95% interval )?{low} to {high}\\)", text.read_text())
         assert f"{chance} ({low} to {high})" in (RESULTS.parent / "README.md").read_text()
+
+
+def test_the_ablation_is_that_of_its_plan():
+    plan = read_plan(RESULTS / "cpu" / "ablation-plan.toml")
+    for run in plan.runs():
+        path = ABLATION / "runs" / run.task / run.label / f"seed-{run.seed}" / "config.json"
+        record = read_json(path)
+        assert RunConfig.from_dict(record["config"]) == run.config
+        assert record["commit"].startswith("d38bf64")
+    assert len(plan.runs()) == 2 * 5 * 3
+
+
+@pytest.mark.parametrize(
+    ("task", "shares"),
+    [
+        ("aerojax-2v2", {"fights won": "won"}),
+        (
+            "jaxnav-8x8x2a-encoded",
+            {"robots that arrived (78% could)": "success", "robots that collided": "collision"},
+        ),
+    ],
+)
+def test_the_text_shows_the_ablation(task, shares):
+    """Means over seeds, and the range of ratios."""
+    returns, ratios, means = [], [], {title: [] for title in shares}
+    for algorithm in read_plan(RESULTS / "cpu" / "ablation-plan.toml").algorithms:
+        runs = sorted((ABLATION / "runs" / task / algorithm.label).glob("seed-*"))
+        metrics = [read_json(run / "summary.json")["absolute_metric"] for run in runs]
+        returns.append(f"{np.mean([metric['mean_return'] for metric in metrics]):.3f}")
+        for title, name in shares.items():
+            means[title].append(f"{np.mean([metric[name] for metric in metrics]):.0%}")
+        tables = [read_table(run / "training.csv") for run in runs]
+        low = min(table["ratio_min"].min() for table in tables)
+        high = max(table["ratio_max"].max() for table in tables)
+        ratios.append(f"{low:.2g} to {high:.3g}")
+    rows = {f"{task}, absolute metric": returns, **means, "smallest and largest ratio": ratios}
+    block = "\n".join(f"| {title} | {' | '.join(cells)} |" for title, cells in rows.items())
+    assert block in (RESULTS / "README.md").read_text()
