@@ -132,7 +132,15 @@ _FIRST_RESULTS = Plan(
     "Three algorithms with equal, untuned settings on two small tasks, 5 seeds, 500 thousand "
     "steps: less than an hour on two cores.",
     "cpu",
-    {"steps": 500_000, "actor_learning_rate": 5e-4, "critic_learning_rate": 5e-4},
+    {
+        "steps": 500_000,
+        "hidden_size": 128,
+        "num_envs": 64,
+        "num_epochs": 4,
+        "num_minibatches": 4,
+        "actor_learning_rate": 5e-4,
+        "critic_learning_rate": 5e-4,
+    },
 )
 
 _SMOKE = Plan(
