@@ -33,7 +33,7 @@ def test_published_numbers_are_of_our_tasks_and_have_a_source():
 def test_a_sign_needs_intervals_that_do_not_overlap():
     assert sign(Estimate(0.9, 0.8, 1.0), Estimate(0.5, 0.4, 0.6)) == "higher"
     assert sign(Estimate(0.5, 0.4, 0.6), Estimate(0.9, 0.8, 1.0)) == "lower"
-    assert sign(Estimate(0.7, 0.5, 0.9), Estimate(0.5, 0.4, 0.6)) == "not told apart"
+    assert sign(Estimate(0.7, 0.5, 0.9), Estimate(0.5, 0.4, 0.6)) == "no clear difference"
     assert sign(Estimate(0.7, float("nan"), float("nan")), Estimate(0.5, 0.4, 0.6)) == "no interval"
 
 
@@ -49,10 +49,10 @@ def test_signs_beside_the_papers(analysis):
     found = {row.suite: [cell.text for cell in row.cells] for row in table.rows}
     assert found == {
         "mpe": ["higher"] * 4,
-        "connector": ["higher", "not told apart", "higher", "higher"],
+        "connector": ["higher", "no clear difference", "higher", "higher"],
     }
-    assert "| Connector | higher | not told apart | higher | higher |" in to_markdown(table)
-    assert r"Connector & higher & not told apart & higher & higher \\" in to_latex(table)
+    assert "| Connector | higher | no clear difference | higher | higher |" in to_markdown(table)
+    assert r"Connector & higher & no clear difference & higher & higher \\" in to_latex(table)
 
 
 def test_without_mars_or_the_papers_baselines_there_are_no_signs(tmp_path):

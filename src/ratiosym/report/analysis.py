@@ -299,7 +299,7 @@ def compare(improvement: Estimate, other: str) -> str:
         return f"is better than {other} {numbers}"
     if improvement.value < 0.5 and improvement.high < 0.5:
         return f"is worse than {other} {numbers}"
-    return f"cannot be told apart from {other} {numbers}"
+    return f"is not clearly different from {other} {numbers}"
 
 
 # -------------------------------------------------------------------------------------------- notes

@@ -16,7 +16,7 @@ from ratiosym.report.statistics import Estimate, overlap
 from ratiosym.report.tables import Cell, Row, Table, text_cell
 
 DATA = Path(__file__).with_name("assets") / "published.toml"
-HIGHER, LOWER, SAME = "higher", "lower", "not told apart"
+HIGHER, LOWER, SAME = "higher", "lower", "no clear difference"
 
 
 @cache
