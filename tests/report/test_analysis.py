@@ -317,8 +317,14 @@ def test_runs_made_apart_are_told(study, tmp_path):
     [
         ((0.9, 0.6, 1.0), "is better than MAPPO (P = 0.90, 95% interval 0.60 to 1.00)"),
         ((0.1, 0.0, 0.4), "is worse than MAPPO (P = 0.10, 95% interval 0.00 to 0.40)"),
-        ((0.6, 0.4, 0.8), "is not clearly different from MAPPO (P = 0.60, 95% interval 0.40 to 0.80)"),
-        ((0.4, 0.3, 0.5), "is not clearly different from MAPPO (P = 0.40, 95% interval 0.30 to 0.50)"),
+        (
+            (0.6, 0.4, 0.8),
+            "is not clearly different from MAPPO (P = 0.60, 95% interval 0.40 to 0.80)",
+        ),
+        (
+            (0.4, 0.3, 0.5),
+            "is not clearly different from MAPPO (P = 0.40, 95% interval 0.30 to 0.50)",
+        ),
         (
             (1.0, np.nan, np.nan),
             "has P = 1.00 against MAPPO, from too few runs for an interval",
