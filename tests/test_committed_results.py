@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ratiosym.experiments.plans import read_plan
+from ratiosym.experiments.presets import configure
 from ratiosym.experiments.settings import fixed_settings, read_shipped
 from ratiosym.learning.config import RunConfig
 from ratiosym.objectives import OBJECTIVES
@@ -130,8 +131,11 @@ def test_shipped_settings_are_the_best_trial(task, objective):
     }
     found = {name: float(best[name]) for name in outcome["params"]}
     assert found == outcome["params"]
-    fixed = fixed_settings(RunConfig.from_dict(outcome["config"]))
-    assert {**fixed, **found} == entry["options"]
+    searched = RunConfig.from_dict(outcome["config"])
+    assert {**fixed_settings(searched), **found} == entry["options"]
+    for preset in ("cpu", "paper"):  # nothing of what was searched is left to a preset
+        config = configure(task, preset, tuned=True, objective=objective)
+        assert (config.shape, config.hyperparameters) == (searched.shape, searched.hyperparameters)
     settings = read_json(search / "search.json")["settings"]
     assert (settings["run"]["task"], settings["run"]["objective"]) == (task, objective)
     assert set(settings["space"]) == set(found)

@@ -131,7 +131,7 @@ def test_help_is_grouped(ask):
 @pytest.mark.parametrize(
     ("words", "defaults"),
     [
-        ((), {"steps": 1000000, "num-envs": 64, "b-upper": 2, "objective": "mars"}),
+        ((), {"steps": 1000000, "num-envs": 32, "b-upper": 2, "objective": "mars"}),
         (("--preset", "paper"), {"steps": 80000000, "num-envs": 128}),
         (("aerojax-2v2-l4", "--preset=paper"), {"steps": 240000000, "num-evaluations": 122}),
         (("--objective", "mappo"), {"objective": "mappo", "epsilon": 0.2}),

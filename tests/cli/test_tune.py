@@ -11,10 +11,9 @@ import pytest
 from ratiosym.cli.commands import build_command, find_command
 from ratiosym.cli.tune_display import describe, summary
 from ratiosym.experiments.plans import read_plan
-from ratiosym.experiments.presets import configure, tuning_preset
+from ratiosym.experiments.presets import configure, preset, tuning_preset
 from ratiosym.experiments.search_spaces import search_space
 from ratiosym.experiments.tuning import TrialRow, planned_searches
-from ratiosym.learning.config import RunShape
 from ratiosym.runs.files import read_json
 from tests.example_runs import COMMAND, TASK, contents, environment
 
@@ -130,7 +129,7 @@ def test_wrong_input_is_one_paragraph(case, ask, here):
 def test_presets_set_the_defaults():
     [search] = parse(["tune", TASK]).searches()
     assert search.config == tuning_preset("cpu", TASK, "mars")
-    assert (search.config.steps, search.config.shape) == (500_000, RunShape(num_envs=64))
+    assert (search.config.steps, search.config.shape) == (500_000, preset("cpu", TASK).shape)
     assert (search.num_trials, search.seeds) == (80, (1000, 1001, 1002, 1003, 1004))
     assert str(search.out) == f"tuning/{TASK}/mars"
     [paper] = parse(

@@ -524,7 +524,7 @@ WRONG = {
         r"Unknown task .* Closest: 'mpe-spread-3ag'",
     ),
     "small budget": (
-        {"config": dataclasses.replace(preset("cpu", TASK), steps=8000)},
+        {"config": dataclasses.replace(preset("cpu", TASK), steps=4000)},
         r"smaller than one update",
     ),
 }

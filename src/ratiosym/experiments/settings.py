@@ -205,7 +205,7 @@ def shipped_settings(task: str, objective: str) -> dict[str, Any]:
 def ship(paths: Iterable[Path], table: Path = SHIPPED) -> None:
     """Add the results of searches, each a ``best.json``, to a table of settings.
 
-    An entry has what the search found and what it had fixed, where that differs from preset cpu.
+    An entry has what the search found and what it had fixed, where that differs from a preset.
     """
     entries = json.loads(table.read_text()) if table.exists() else {}
     for path in paths:
@@ -223,13 +223,21 @@ def ship(paths: Iterable[Path], table: Path = SHIPPED) -> None:
 
 
 def fixed_settings(config: RunConfig) -> Options:
-    """Return the settings in which a configuration differs from preset cpu, but for its budget."""
+    """Return the settings in which a configuration differs from preset cpu or paper, but for its
+    budget: with either preset they give the same run.
+    """
     from ratiosym.experiments.presets import change, flat, preset  # they need this module
 
-    usual = flat(change(preset("cpu", config.task), objective=config.objective))
+    usual = [
+        flat(change(preset(name, config.task), objective=config.objective))
+        for name in ("cpu", "paper")
+    ]
     budget = ("seed", "steps", "num_evaluations", "num_eval_episodes")
-    own = flat(config).items()
-    return {name: value for name, value in own if name not in budget and value != usual[name]}
+    return {
+        name: value
+        for name, value in flat(config).items()
+        if name not in budget and any(value != other[name] for other in usual)
+    }
 
 
 if __name__ == "__main__":
