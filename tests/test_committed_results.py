@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import preset as sizes
 from ratiosym.experiments.plans import read_plan
-from ratiosym.experiments.presets import configure
+from ratiosym.experiments.presets import configure, preset
 from ratiosym.experiments.settings import fixed_settings, read_shipped
 from ratiosym.learning.config import RunConfig
 from ratiosym.objectives import OBJECTIVES
@@ -133,8 +134,8 @@ def test_shipped_settings_are_the_best_trial(task, objective):
     assert found == outcome["params"]
     searched = RunConfig.from_dict(outcome["config"])
     assert {**fixed_settings(searched), **found} == entry["options"]
-    for preset in ("cpu", "paper"):  # nothing of what was searched is left to a preset
-        config = configure(task, preset, tuned=True, objective=objective)
+    for name in ("cpu", "paper"):  # nothing of what was searched is left to a preset
+        config = configure(task, name, tuned=True, objective=objective)
         assert (config.shape, config.hyperparameters) == (searched.shape, searched.hyperparameters)
     settings = read_json(search / "search.json")["settings"]
     assert (settings["run"]["task"], settings["run"]["objective"]) == (task, objective)
@@ -283,3 +284,26 @@ def test_the_text_shows_the_ablation(task, shares):
     rows = {f"{task}, absolute metric": returns, **means, "smallest and largest ratio": ratios}
     block = "\n".join(f"| {title} | {' | '.join(cells)} |" for title, cells in rows.items())
     assert block in (RESULTS / "README.md").read_text()
+
+
+def test_sizes_of_preset_cpu_are_the_best_of_those_compared():
+    """All sizes with MARS and the best three with MAPPO; the largest mean of both wins."""
+    means = {name: sizes.mean_values(sizes.of(name)) for name in sizes.OBJECTIVES}
+    mars, mappo = means.values()
+    assert set(mars) == set(sizes.CANDIDATES)
+    assert set(mappo) == set(list(mars)[: sizes.NUM_FINALISTS])
+    best = max(mappo, key=lambda name: mars[name] + mappo[name])
+    shape = preset("cpu", "connector-5x5x3a").shape
+    assert shape.actor_hidden_size == shape.critic_hidden_size
+    assert sizes.CANDIDATES[best] == (
+        shape.actor_hidden_size,
+        shape.num_envs,
+        shape.num_epochs,
+        shape.num_minibatches,
+    )
+    text = (RESULTS.parent / "docs" / "performance.md").read_text()
+    for found, names in (
+        (mars, sizes.CANDIDATES),
+        (mappo, [n for n in sizes.CANDIDATES if n in mappo]),
+    ):
+        assert f"| mean | {' | '.join(f'{found[name]:.2f}' for name in names)} |" in text
