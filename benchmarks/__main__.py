@@ -23,6 +23,9 @@ PARTS = (
 
 
 def main(names: list[str]) -> None:
+    if {"-h", "--help"} & set(names):
+        print(__doc__)
+        return
     known = (*PARTS, "preset", "torch")
     unknown = [n for n in names if n not in known]
     if unknown:
