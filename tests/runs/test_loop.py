@@ -178,6 +178,15 @@ def test_python_gets_what_is_on_disk(tmp_path):
     ]
 
 
+def test_what_a_callback_does_to_its_rows_is_not_recorded(whole, tmp_path):
+    def take(progress):
+        for row in [*(progress.rows or ()), *(progress.evaluations or ())]:
+            row.clear()
+
+    start(configure(TASK, **SETTINGS), tmp_path / "run", on_progress=take)
+    expect_same_numbers(tmp_path / "run", whole)
+
+
 def test_without_a_directory_a_run_goes_where_its_name_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     [done] = train(TASK, preset="smoke", seed=3, steps=STEPS)

@@ -145,6 +145,27 @@ def test_a_tracker_that_raises_is_left_out_and_the_others_are_not(tmp_path, made
     assert good.calls[1:] == [("training", 1), ("training", 2), ("end", None)]
 
 
+class Taking(Noting):
+    """Takes everything out of what it is given."""
+
+    def log(self, table, row):
+        row.clear()
+
+    def end(self, summary):
+        summary["absolute_metric"].clear()
+        summary.clear()
+
+
+def test_what_a_tracker_does_to_its_rows_changes_nothing_else(tmp_path, made):
+    rows, summary = row(1, mean_return=2.0), {"seed": 0, "absolute_metric": {"episodes": 320}}
+    group = TrackerGroup({"taking": Taking, "noting": noting}, info(tmp_path))
+    group.log("evaluation", rows)
+    group.end(summary)
+    assert rows == row(1, mean_return=2.0)
+    assert summary == {"seed": 0, "absolute_metric": {"episodes": 320}}
+    assert made[0].calls[1:] == [("evaluation", 1), ("end", summary)]
+
+
 def test_a_tracker_that_cannot_begin_is_left_out(tmp_path):
     with pytest.warns(RuntimeWarning, match="The tracker 'bad' has failed"):
         group = TrackerGroup({"bad": lambda: 1 / 0}, info(tmp_path))

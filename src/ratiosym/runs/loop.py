@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -59,13 +60,18 @@ OnProgress = Callable[["Progress"], None]
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run, for displays."""
+    """Progress of a run, for displays. The rows are copies, so that a display may change them."""
 
     config: RunConfig
     seeds: list[int]
     update: int
     rows: list[Row] | None = None  # of an update
     evaluations: list[Row] | None = None  # of an evaluation
+
+    def __post_init__(self) -> None:
+        """Copy the rows, which are recorded as well."""
+        object.__setattr__(self, "rows", deepcopy(self.rows))
+        object.__setattr__(self, "evaluations", deepcopy(self.evaluations))
 
     @property
     def steps(self) -> int:

@@ -11,6 +11,7 @@ import secrets
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -75,12 +76,12 @@ class TrackerGroup:
         self._each(lambda tracker: tracker.begin(run))
 
     def log(self, table: str, row: Row) -> None:
-        """Pass a row to all trackers."""
-        self._each(lambda tracker: tracker.log(table, row))
+        """Pass a copy of a row to each tracker."""
+        self._each(lambda tracker: tracker.log(table, dict(row)))
 
     def end(self, summary: dict[str, Any] | None) -> None:
-        """Close all."""
-        self._each(lambda tracker: tracker.end(summary))
+        """Close all, with a copy of the summary for each."""
+        self._each(lambda tracker: tracker.end(deepcopy(summary)))
 
     def _each(self, action: Callable[[Tracker], None]) -> None:
         for name, tracker in list(self._trackers.items()):
