@@ -610,6 +610,22 @@ def test_figures_of_runs_that_do_not_go_together(ask, here, whole):
     assert "has no evaluations.csv yet: it has not reached its first evaluation" in message
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("evaluations.csv", "update,steps\n1,2,3\n", "its line 2 has 3 entries, not 2"),
+        ("training.csv", "updates\n", "training.csv' has no column 'steps'"),
+        ("training.csv", "", "has no training.csv yet: it has not reached its first evaluation"),
+        ("evaluations.csv", "steps,mean_return\n", "has no evaluations.csv yet"),
+    ],
+)
+def test_figures_of_damaged_tables(ask, here, whole, name, text, message):
+    run = here / "run"
+    shutil.copytree(whole, run, ignore=shutil.ignore_patterns("checkpoint"))
+    (run / name).write_text(text)
+    assert message in ask("figures", "runs", run, code=2)
+
+
 def test_evaluate(ask, whole, whole_seeds):
     text = ask("evaluate", whole)
     absolute = read_json(whole / "summary.json")["absolute_metric"]

@@ -61,6 +61,26 @@ def test_a_line_that_is_still_being_written_is_left_out(tmp_path):
     assert read_table(tmp_path / "table.csv") == {}
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("update,value\n1,2,3\n", r"its line 2 has 3 entries, not 2"),
+        ("update,value\n1,2\n\n", r"its line 3 has 0 entries, not 2"),
+        ("update,value\n1,2\nx,3\n", r"could not convert string to float: 'x'"),
+    ],
+)
+def test_a_damaged_table_is_named(tmp_path, text, message):
+    (tmp_path / "table.csv").write_text(text)
+    with pytest.raises(InputError, match=rf"'{tmp_path}/table\.csv' cannot be read \({message}"):
+        read_table(tmp_path / "table.csv")
+
+
+def test_a_table_that_is_no_text_is_named(tmp_path):
+    (tmp_path / "table.csv").write_bytes(b"update\n\xff\n")
+    with pytest.raises(InputError, match=r"table\.csv' cannot be read"):
+        read_table(tmp_path / "table.csv")
+
+
 # --------------------------------------------------------------------------------------- appending
 
 

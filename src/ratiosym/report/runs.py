@@ -25,13 +25,7 @@ def draw_runs(
     training: dict[str, list[dict[str, np.ndarray]]] = {}
     for run in runs:
         objective = read_config(run).objective
-        for name in ("evaluations.csv", "training.csv"):
-            if not (run / name).exists():
-                raise InputError(
-                    f"'{run}' has no {name} yet: it has not reached its first evaluation."
-                )
-        evaluations = read_table(run / "evaluations.csv")
-        updates = read_table(run / "training.csv")
+        evaluations, updates = (read_rows(run, name) for name in ("evaluations", "training"))
         training.setdefault(objective, []).append(updates)
         for column in columns:
             table = find_table(column, evaluations, updates)
@@ -47,6 +41,22 @@ def draw_runs(
         beside, {name: over_seeds(tables) for name, tables in training.items()}, title=tasks[0]
     )
     return [path, beside]
+
+
+def read_rows(run: Path, name: str) -> dict[str, np.ndarray]:
+    """Read a table of a run; raise ``InputError`` if it has no rows yet, or rows without steps."""
+    path = run / f"{name}.csv"
+    table = read_table(path) if path.exists() else {}
+    if not table or ("steps" in table and not table["steps"].size):
+        raise InputError(
+            f"'{run}' has no {path.name} yet: it has not reached its first evaluation."
+        )
+    if "steps" not in table:
+        raise InputError(
+            f"'{path}' has no column 'steps'. 'ratiosym train --resume' restores the tables of a "
+            f"run."
+        )
+    return table
 
 
 def label(column: str) -> str:

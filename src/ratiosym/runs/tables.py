@@ -137,14 +137,25 @@ def write_table(path: Path, rows: Iterable[Row]) -> None:
 
 
 def read_table(path: Path) -> dict[str, np.ndarray]:
-    """Read a CSV file as columns of float64, ignoring an incomplete last line."""
-    with open(path, newline="") as file:
-        text = file.read()
-    rows = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1])))
-    if not rows:
-        return {}
-    columns = zip(*rows[1:], strict=True) if len(rows) > 1 else [()] * len(rows[0])
-    return {
-        name: np.array([float(x) for x in values])
-        for name, values in zip(rows[0], columns, strict=True)
-    }
+    """Read a CSV file as columns of float64, ignoring an incomplete last line.
+
+    Raises ``InputError`` if it is not a table of numbers.
+    """
+    try:
+        with open(path, newline="") as file:
+            text = file.read()
+        rows = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1])))
+        return _columns(rows) if rows else {}
+    except (ValueError, csv.Error) as error:
+        raise InputError(
+            f"'{path}' cannot be read ({error}). 'ratiosym train --resume' restores the tables of "
+            f"a run."
+        ) from None
+
+
+def _columns(rows: list[list[str]]) -> dict[str, np.ndarray]:
+    names, *others = rows
+    for number, row in enumerate(others, 2):
+        if len(row) != len(names):
+            raise ValueError(f"its line {number} has {len(row)} entries, not {len(names)}")
+    return {name: np.array([float(row[i]) for row in others]) for i, name in enumerate(names)}
