@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ratiosym.errors import NonFiniteLoss
+from ratiosym.errors import InputError, NonFiniteLoss
 from ratiosym.learning.learner import collect, evaluate, optimise, place_state
 from ratiosym.learning.train import (
     _ABSOLUTE,
@@ -25,7 +25,7 @@ from ratiosym.learning.train import (
     make_learner,
     train,
 )
-from ratiosym.objectives import barrier, clipped
+from ratiosym.objectives import OBJECTIVES, barrier, clipped
 from tests.learning.helpers import (
     Drift,
     advance,
@@ -376,6 +376,28 @@ def test_learners_are_made_from_configurations():
     assert make_learner(Drift(), mappo, 1) == make_learner(
         Drift(), asymmetric, 1
     )  # one program serves both
+
+
+def impossible(log_ratio, advantage, bounds):
+    raise ZeroDivisionError("by design")
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "message"),
+    [
+        (lambda u, a, bounds: (jnp.exp(u) * a).mean(), r"returned .*shape=\(\).* per sample"),
+        (lambda u, a, bounds: (jnp.exp(u) * a)[0], r"returned .*shape=\(3, 4\)"),
+        (lambda u, a, bounds: u > a, r"returned .*bool"),
+        (lambda u, a, bounds: None, "returned None for arguments"),
+        (impossible, "cannot be traced by JAX: ZeroDivisionError: by design"),
+    ],
+)
+def test_a_surrogate_gives_a_value_per_sample(surrogate, message, monkeypatch):
+    ours = dataclasses.replace(OBJECTIVES["mars"], name="ours", surrogate=surrogate)
+    monkeypatch.setitem(OBJECTIVES, "ours", ours)
+    config = config_of(make(), num_updates=1, num_evaluations=1, objective="ours")
+    with pytest.raises(InputError, match=rf"^The surrogate of 'ours' {message}"):
+        make_learner(Drift(), config, 1)
 
 
 def test_training_compiles_one_update_program_for_all_trust_regions():

@@ -21,7 +21,14 @@ from ratiosym.learning.mesh import make_mesh, to_host
 from ratiosym.learning.model import Params, check_model, make_model
 from ratiosym.learning.programs import Programs
 from ratiosym.learning.update import summarise
-from ratiosym.objectives import QUANTILES, RatioDiagnostics, get_objective
+from ratiosym.objectives import (
+    BUILT_IN,
+    QUANTILES,
+    Bounds,
+    Objective,
+    RatioDiagnostics,
+    get_objective,
+)
 from ratiosym.types import Discrete, Keys
 
 ABSOLUTE_EPISODES = 320  # per absolute metric (Gorsane et al. 2022)
@@ -71,8 +78,32 @@ def make_learner(
     model = make_model(config.shape)
     if config.shape.network not in NETWORKS:  # the built-in ones need no check
         check_model(model, env.spec, config.shape)
+    objective = get_objective(config.objective)
+    if config.objective not in BUILT_IN:
+        check_surrogate(objective)
     mesh = make_mesh(num_seeds, config.shape.update_batch_size, devices)
-    return Learner(env, config.shape, model, get_objective(config.objective).surrogate, mesh)
+    return Learner(env, config.shape, model, objective.surrogate, mesh)
+
+
+def check_surrogate(objective: Objective) -> None:
+    """Raise ``InputError`` unless the surrogate returns one value per sample. Only traces it.
+
+    A sum or a mean would be broadcast over the batch, and another objective maximised.
+    """
+    samples = jax.ShapeDtypeStruct((2, 3, 4), np.float32)
+    bound = jax.ShapeDtypeStruct((), np.float32)
+    what = f"The surrogate of '{objective.name}'"
+    try:
+        found = jax.eval_shape(objective.surrogate, samples, samples, Bounds(bound, bound))
+    except Exception as error:
+        raise InputError(
+            f"{what} cannot be traced by JAX: {type(error).__name__}: {error}"
+        ) from error
+    if found != samples:
+        raise InputError(
+            f"{what} returned {found} for arguments of the shape {samples.shape} and the dtype "
+            f"{samples.dtype}; it must return one value per sample: an array like them."
+        )
 
 
 def train(
