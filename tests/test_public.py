@@ -104,6 +104,14 @@ def test_options_of_train_are_explained_by_their_types(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("parameters", [None, [1], 0.5, {3: 1.0}])
+def test_parameters_of_objectives_are_a_table(parameters, tmp_path):
+    message = r"`objective_parameters` is .*; it must be a table of names and values"
+    with pytest.raises(ratiosym.InputError, match=message):
+        ratiosym.train("mpe-spread-3ag", out=tmp_path / "run", objective_parameters=parameters)
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_docstring_works_as_it_stands(tmp_path, monkeypatch):
     """Its lines, with a smaller budget and an observation."""
     monkeypatch.chdir(tmp_path)

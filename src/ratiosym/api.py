@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict, Unpack
 from ratiosym.envs.protocol import Env
 from ratiosym.experiments.presets import change, configure
 from ratiosym.learning.config import RunConfig
+from ratiosym.plain import read_value
 from ratiosym.runs import loop
 from ratiosym.runs.branch import default_out, find_parent
 from ratiosym.runs.directory import Run, default_directory
@@ -82,8 +83,7 @@ def train(
     this task and objective (docs/how-to/tuning.md) instead of those shared by all objectives.
     ``track`` names trackers: "tensorboard", "wandb", or a custom one as "package.module:function".
     """
-    given: dict[str, Any] = dict(options)
-    given |= given.pop("objective_parameters", {})
+    given = with_parameters(options)
     name, environment = name_task(task)
     config = configure(name, preset, tuned, objective=objective, seed=seed, **given)
     origin = {"preset": preset, "tuned": tuned, "environment": environment}
@@ -114,11 +114,17 @@ def branch(
     an ``Env`` object needs an equal object as ``env``.
     """
     parent, update = find_parent(run)
-    given = dict(options)
-    given |= given.pop("objective_parameters", {})
+    given = with_parameters(options)
     config = branched_config(parent.config, given)
     place = default_out(parent, update) if out is None else out
     return loop.branch(run, config, place, on_progress, track, env)
+
+
+def with_parameters(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options with ``objective_parameters`` among them."""
+    given = dict(options)
+    parameters = given.pop("objective_parameters", {})
+    return given | read_value(dict[str, Any], parameters, "`objective_parameters`")
 
 
 def branched_config(parent: RunConfig, options: Mapping[str, Any]) -> RunConfig:

@@ -10,6 +10,7 @@ import math
 import types
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from numbers import Integral
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ratiosym.errors import InputError
@@ -110,6 +111,14 @@ def to_plain(value: Any) -> Any:
     """Convert array scalars to Python numbers; return anything else unchanged."""
     is_scalar = getattr(value, "shape", None) == () and hasattr(value, "item")
     return value.item() if is_scalar else value
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise ``InputError`` unless an argument is a whole number of at least 1."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise InputError(f"`{name}` is {value!r}; it must be a whole number.")
+    if value < 1:
+        raise InputError(f"`{name}` is {value}; it must be at least 1.")
 
 
 def unknown_name(what: str, name: Any, names: Iterable[str], end: str | None = None) -> InputError:

@@ -20,6 +20,7 @@ from ratiosym.envs.registry import make
 from ratiosym.envs.tasks import TASKS, Task
 from ratiosym.errors import InputError, NonFiniteLoss
 from ratiosym.experiments.presets import configure, read_settings
+from ratiosym.objectives import OBJECTIVES
 from ratiosym.runs import checkpoint, loop, tables, trained
 from ratiosym.runs.directory import Run, run_directories
 from ratiosym.runs.episodes import play_baselines
@@ -609,6 +610,9 @@ def test_all_seeds_must_be_seeds(tmp_path):
         start(configure(TASK, **SETTINGS, seed=2**32 - 1), tmp_path / "run", num_seeds=2)
     with pytest.raises(InputError, match="`num_seeds` is 0; it must be at least 1"):
         start(configure(TASK, **SETTINGS), tmp_path / "run", num_seeds=0)
+    for number in ("2", 2.0, True, None):
+        with pytest.raises(InputError, match=f"`num_seeds` is {number!r}; it must be a whole num"):
+            start(configure(TASK, **SETTINGS), tmp_path / "run", num_seeds=number)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -648,6 +652,16 @@ def test_a_loss_that_is_not_finite_stops_the_run_at_its_last_good_checkpoint(tmp
     with pytest.raises(NonFiniteLoss, match=BROKEN):  # the same again, and still nothing is lost
         resume(directory)
     assert checkpoint.updates(directory / "checkpoint") == [1, 2]
+
+
+def test_a_loss_that_is_not_finite_comes_with_a_command(tmp_path, monkeypatch):
+    """It can be copied: no word of the next sentence follows it directly."""
+    mars = OBJECTIVES["mars"]
+    broken = dataclasses.replace(mars, surrogate=lambda u, a, bounds: u * jnp.nan)
+    monkeypatch.setitem(OBJECTIVES, "mars", broken)
+    message = rf"\(ratiosym train --from '{tmp_path}/run' --actor-learning-rate 6\.25e-05\)\.$"
+    with pytest.raises(NonFiniteLoss, match=message):
+        start(configure(TASK, **SETTINGS), tmp_path / "run")
 
 
 @pytest.mark.parametrize(
@@ -782,6 +796,8 @@ def test_wrong_questions_about_a_policy(whole, whole_seeds, tmp_path):
         evaluate(whole, 8, "newest")
     with pytest.raises(InputError, match="`num_episodes` is 0; it must be at least 1"):
         evaluate(whole, 0)
+    with pytest.raises(InputError, match=r"`num_episodes` is 2\.5; it must be a whole number"):
+        evaluate(whole, 2.5)
     with pytest.raises(
         InputError, match=r"holds several seeds \(seed-0, seed-1\)\. Name one, as in '.*seed-0'"
     ):

@@ -164,8 +164,9 @@ class Train(Command):
 
     def check(self) -> None:
         """Reject settings, trackers and directories that cannot be used."""
+        from ratiosym.plain import check_count
         from ratiosym.runs.branch import find_parent
-        from ratiosym.runs.directory import check_free, check_num_seeds, runs_to_resume
+        from ratiosym.runs.directory import check_free, runs_to_resume
         from ratiosym.runs.trackers import load_trackers
 
         if self.resume is not None:
@@ -176,7 +177,7 @@ class Train(Command):
             find_parent(self.from_run)
         else:
             config = self.run_config()
-            check_num_seeds(self.num_seeds)
+            check_count("num_seeds", self.num_seeds)
             if self.coordinator is None:  # otherwise another process may already have created it
                 check_free(self.find_out(config))
         load_trackers(self.track)

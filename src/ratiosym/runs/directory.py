@@ -307,12 +307,6 @@ def _write_record(path: Path, record: dict[str, Any], config: RunConfig) -> None
         files.write_json(path, {**(old or record), "config": config.to_dict()})
 
 
-def check_num_seeds(num_seeds: int) -> None:
-    """Raise ``InputError`` unless there is at least one seed."""
-    if num_seeds < 1:
-        raise InputError(f"`num_seeds` is {num_seeds}; it must be at least 1.")
-
-
 def check_free(out: Path) -> None:
     """Raise unless the directory is new or empty."""
     if out.exists() and not out.is_dir():

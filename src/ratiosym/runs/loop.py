@@ -20,6 +20,7 @@ from ratiosym.learning.diagnosis import find_cause
 from ratiosym.learning.learner import Learner, TrainState
 from ratiosym.learning.train import Evaluated, Finished, Updated, make_learner
 from ratiosym.learning.train import train as learn
+from ratiosym.plain import check_count
 from ratiosym.runs import checkpoint, files, provenance
 from ratiosym.runs.branch import (
     check_settings,
@@ -35,7 +36,6 @@ from ratiosym.runs.directory import (
     Run,
     bring_to_checkpoint,
     check_free,
-    check_num_seeds,
     claim_directory,
     lock_directories,
     read_returns,
@@ -95,7 +95,7 @@ def start(
     ``track`` names trackers (``runs.trackers``). ``origin`` is recorded with the configuration and
     says where its settings come from.
     """
-    check_num_seeds(num_seeds)
+    check_count("num_seeds", num_seeds)
     task, out = resolve_task(config.task), Path(out)
     config = dataclasses.replace(config, task=task.name)  # valid from any working directory
     runs = [
@@ -354,9 +354,9 @@ def reason(learner: Learner, runs: list[Run], error: NonFiniteLoss) -> str:
     """Return what the environment did wrong, or else the usual advice and how to follow it."""
     failed = next(run for run in runs if run.config.seed == error.seed)
     advice = (
-        f"{error.ADVICE} From the last good checkpoint with another rate: ratiosym train "
-        f"--from '{failed.directory}' --actor-learning-rate "
-        f"{failed.config.hyperparameters.actor_learning_rate / 4:g}"
+        f"{error.ADVICE} A new run can start from the last good checkpoint with another rate "
+        f"(ratiosym train --from '{failed.directory}' --actor-learning-rate "
+        f"{failed.config.hyperparameters.actor_learning_rate / 4:g})."
     )
     if jax.process_count() > 1:  # repeating updates takes all processes; some may not have failed
         return advice

@@ -18,7 +18,7 @@ from ratiosym.learning.evaluate import Episodes
 from ratiosym.learning.model import Model, Params, make_model
 from ratiosym.learning.policy import Policy
 from ratiosym.learning.train import absolute_metric, make_learner
-from ratiosym.plain import read_record
+from ratiosym.plain import check_count, read_record
 from ratiosym.runs import checkpoint, zoo
 from ratiosym.runs.directory import CONFIG, read_run_record, single_run
 from ratiosym.runs.environments import find_env
@@ -164,8 +164,7 @@ def evaluate(
     ``run`` is a directory, or ``zoo:TASK``. ``task`` is a task other than the policy's own, with
     the same sizes. A run that was trained on an ``Env`` object needs an equal object as ``env``.
     """
-    if num_episodes < 1:
-        raise InputError(f"`num_episodes` is {num_episodes}; it must be at least 1.")
+    check_count("num_episodes", num_episodes)
     check_seed(seed)
     enable_compilation_cache()
     trained = load_trained(run, which)
