@@ -6,6 +6,8 @@ import jax
 import numpy as np
 import pytest
 
+from ratiosym.api import render
+from ratiosym.envs.registry import make
 from ratiosym.errors import InputError
 from ratiosym.runs import zoo
 from ratiosym.runs.trained import evaluate, load_policy
@@ -40,6 +42,18 @@ def test_a_team_says_where_it_comes_from(own_zoo, whole):
 def test_it_plays(own_zoo):
     episodes = evaluate(f"zoo:{own_zoo.stem}", 4)
     assert np.isfinite(episodes.returns).all()
+
+
+def test_it_plays_no_other_environment(own_zoo, tmp_path):
+    name = f"zoo:{own_zoo.stem}"
+    assert evaluate(name, 4, env=make(own_zoo.stem)).returns.shape == (4,)
+    other, message = make("mpe-spread-5ag"), f"`env` is 'mpe-spread-5ag', but .*'{name}' was"
+    with pytest.raises(InputError, match=message):
+        evaluate(name, 4, env=other)
+    with pytest.raises(InputError, match=message):
+        render(name, tmp_path / "film.gif", env=other)
+    with pytest.raises(InputError, match="`env` is for a trained team, but 'paxmen-4a' is a task"):
+        render("paxmen-4a", tmp_path / "film.gif", env=other)
 
 
 def test_unknown_teams(own_zoo):

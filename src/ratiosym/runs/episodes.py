@@ -54,6 +54,11 @@ def find_cast(
             raise InputError(
                 f"`task` is for a trained team, but '{what}' is already a task. Omit one of them."
             )
+        if env is not None:
+            raise InputError(
+                f"`env` is for a trained team, but '{what}' is a task, which has its own. Omit one "
+                f"of them."
+            )
         plain = make(what, agent_ids=False)
         name = team or "random"
         return Cast(f"{what} {name}", plain, plain, get_team(plain, name))

@@ -85,7 +85,7 @@ def load_zoo(name: str, which: str) -> Trained:
 def env_to_play(trained: Trained, task: str | None, env: Env | None) -> Env:
     """Return the environment that a policy was trained on, or that of another ``task``."""
     if trained.directory is None:
-        own = make(trained.config.task)
+        own = find_env(trained.config, env, None, Path(f"{zoo.PREFIX}{trained.config.task}"))
     else:
         environment = read_run_record(trained.directory / CONFIG).environment
         own = find_env(trained.config, env, environment, trained.directory)
