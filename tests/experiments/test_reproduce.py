@@ -247,6 +247,22 @@ def test_a_directory_has_one_experiment(runs, tmp_path):
     assert contents(out) == before
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"steps": -5}, "`steps` is -5; it must be from 1"),
+        ({"steps": 3}, "A budget of 3 steps is smaller than one update"),
+        ({"seeds": [2**32]}, "`seed` is 4294967296; it must be from 0"),
+        ({"sampler_seed": -1}, "`sampler_seed` is -1; it must be at least 0"),
+    ],
+)
+def test_searches_that_cannot_run_write_nothing(runs, tmp_path, wrong, message):
+    plan = make_plan(tuning={**WALK, **wrong})
+    with pytest.raises(InputError, match=f"The search for 'mars' on '{TASK}': {message}"):
+        carry_out(plan, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_searches_that_only_diverge(runs, tmp_path):
     def diverge(config):
         return [{"update": i, "steps": i, "mean_return": float("nan")} for i in range(11)]

@@ -10,7 +10,7 @@ and algorithm, so parts of an experiment (``shards``) never wait for each other.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -110,6 +110,7 @@ def reproduce(
     watch = _Watch(plan, {pair: searches[pair] for pair in pairs if pair in searches}, on_progress)
     if only != "runs":
         check_storage(storage)  # before anything is written
+        check_searches(watch.searches)
         begin_study(plan, directory)
         tune_all(list(watch.searches.values()), executor, watch.tell_searches, train)
         check_found(plan, pairs, directory)
@@ -123,6 +124,16 @@ def reproduce(
         freeze_settings(plan, directory)  # another shard's searches may have ended in the meantime
         return watch.status(study)
     return watch.status(StudyStatus(plan, ()))
+
+
+def check_searches(searches: Mapping[Pair, Search]) -> None:
+    """Raise ``InputError`` naming the first search of which some trial could not run."""
+    for pair, search in searches.items():
+        try:
+            search.validate()
+        except InputError as error:
+            what = f"The search for '{pair.label}' on '{pair.task}'"
+            raise InputError(f"{what}: {error}") from None
 
 
 def read_known(plan: Plan, directory: Path) -> Plan:

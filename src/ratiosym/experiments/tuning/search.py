@@ -92,6 +92,8 @@ class Search:
             raise InputError(f"`num_trials` is {self.num_trials}; it must be at least 1.")
         if not self.seeds:
             raise InputError("`seeds` is empty; a trial needs at least one seed.")
+        if self.sampler_seed < 0:
+            raise InputError(f"`sampler_seed` is {self.sampler_seed}; it must be at least 0.")
         if self.grid and self.num_trials != len(self.grid):
             raise InputError(
                 f"`num_trials` is {self.num_trials}, but the grid has {len(self.grid)} points, all "
