@@ -294,6 +294,23 @@ def test_data_that_does_not_fit_is_refused(data, message):
         RunConfig.from_dict(data)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": -1},
+        {"steps": 3},
+        {"objective": "mappo"},
+        {"objective": "marz"},
+        {"shape": {"num_envs": -3}},
+        {"hyperparameters": {"discount": 5.0}},
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_with_its_name(change):
+    data = {"task": "a", "objective_parameters": {"b_lower": 0.5}, **change}
+    with pytest.raises(InputError, match=r"^'x/config\.json': "):
+        RunConfig.from_dict(data, "'x/config.json'")
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

@@ -160,4 +160,4 @@ def read_settings(path: Path) -> RunConfig:
     data = files.read_json(path).get("config")
     if not isinstance(data, dict):
         raise InputError(f"--config is '{path}', which contains no configuration. {advice}")
-    return RunConfig.from_dict(data)
+    return RunConfig.from_dict(data, f"'{path}'")

@@ -257,8 +257,13 @@ class RunConfig:
     @classmethod
     def from_dict(cls, data: Any, what: str = "The configuration") -> "RunConfig":
         """Read plain data written by this version or 0.1; raise ``InputError`` if invalid."""
-        config = read_record(cls, _from_0_1(data), what)
-        config.validate()
+        try:
+            config = read_record(cls, _from_0_1(data), what)
+            config.validate()
+        except InputError as error:
+            if what in str(error):
+                raise
+            raise InputError(f"{what}: {error}") from None
         return config
 
 
