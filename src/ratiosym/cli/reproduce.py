@@ -19,7 +19,7 @@ class Reproduce(WorkersCommand):
 
     examples:
       ratiosym reproduce smoke --out studies/smoke       minutes: a first try
-      ratiosym reproduce cpu --out studies/cpu           days on two cores
+      ratiosym reproduce cpu --out studies/cpu           about 15 hours on two cores
       ratiosym reproduce mine.toml --out studies/mine    a plan of your own
       ratiosym reproduce --out studies/cpu               resume
       ratiosym study status studies/cpu                  what is done or missing
