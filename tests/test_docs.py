@@ -8,7 +8,11 @@ import pytest
 
 from tests.example_runs import ROOT
 
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("results/**/*.md")])
+PAGES = sorted(
+    page
+    for pattern in ("*.md", "docs/**/*.md", "examples/*.md", "results/**/*.md")
+    for page in ROOT.glob(pattern)
+)
 HOMES = (ROOT, ROOT / "src/ratiosym", ROOT / "src", ROOT / "docs")
 
 
