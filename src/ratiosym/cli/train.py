@@ -41,6 +41,7 @@ class Train(Command):
     examples:
       ratiosym train mpe-spread-3ag --objective mars --out runs/first
       ratiosym train mpe-spread-3ag --objective mappo --epsilon 0.1 --num-seeds 2
+      ratiosym train aerojax-2v2 --tuned --steps 10000000    settings of a search
       ratiosym train --resume runs/first                     after an interruption
       ratiosym train --resume runs/first --steps 2000000     train for longer
       ratiosym train --from runs/first --actor-learning-rate 1e-4  from a checkpoint
