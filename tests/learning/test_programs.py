@@ -5,7 +5,7 @@ import os
 import pickle
 import sys
 from dataclasses import replace
-from functools import cache
+from functools import cache, wraps
 from types import ModuleType
 
 import jax
@@ -17,6 +17,7 @@ from ratiosym.envs.registry import make
 from ratiosym.experiments.presets import configure
 from ratiosym.learning import programs
 from ratiosym.learning.train import Evaluated, Finished, Updated, make_learner, train
+from ratiosym.objectives import barrier
 from tests.example_runs import run_python
 
 CONFIG = configure("mpe-spread-3ag", "smoke", num_envs=4, rollout_length=8, num_eval_episodes=2)
@@ -97,6 +98,21 @@ def test_a_second_start_traces_nothing_and_computes_the_same(store, monkeypatch)
         numbers(replace(CONFIG, shape=replace(CONFIG.shape, num_epochs=1)))
 
 
+def test_surrogates_have_programs_of_their_own_under_the_same_name(tmp_path, monkeypatch):
+    """As when a registered objective is edited between two runs."""
+    monkeypatch.setenv("RATIOSYM_PROGRAMS", "1")
+    monkeypatch.setenv("RATIOSYM_CACHE", str(tmp_path))
+    monkeypatch.setattr(programs._Stored, "begin", lambda self: None)
+    learner = make_learner(make(CONFIG.task), CONFIG, 1)
+
+    def path(surrogate):
+        own = replace(learner, surrogate=surrogate)
+        assert programs.is_storable(own, CONFIG)
+        return programs.Programs(own, CONFIG, 1, is_new=False).train_step.args[1].path
+
+    assert len({path(surrogate) for surrogate in programs.SURROGATES}) == 3
+
+
 @pytest.mark.slow
 def test_a_damaged_program_is_compiled_again(store, monkeypatch):
     numbers()
@@ -168,7 +184,15 @@ def test_the_source_of_environments_and_learner_counts():
 
 @pytest.mark.parametrize(
     "part",
-    ["environment", "objective", "network", "debugging", "turned off", "a directory of others"],
+    [
+        "environment",
+        "objective",
+        "a wrapped surrogate",
+        "network",
+        "debugging",
+        "turned off",
+        "a directory of others",
+    ],
 )
 def test_what_is_not_stored(part, store, monkeypatch):
     config = CONFIG
@@ -178,6 +202,8 @@ def test_what_is_not_stored(part, store, monkeypatch):
         learner = replace(learner, env=make_env())
     elif part == "objective":
         learner = replace(learner, surrogate=lambda log_ratio, advantage, bounds: advantage)
+    elif part == "a wrapped surrogate":
+        learner = replace(learner, surrogate=wraps(barrier)(lambda *x: barrier(*x)))
     elif part == "network":
         network = "examples.custom_network_lstm:lstm"
         config = replace(config, shape=replace(config.shape, network=network))

@@ -2,7 +2,7 @@
 
 JAX's compilation cache saves the compiler's work, but every start still traces and lowers each
 program, which takes longer than everything else together. Executables are therefore stored, too,
-if the configuration and installed source code determine them: if task, network and objective are
+if the configuration and installed source code determine them: if task, network and surrogate are
 built in. With a part of your own, programs are traced at every start. ``RATIOSYM_PROGRAMS=0`` turns
 this off.
 """
@@ -52,8 +52,10 @@ from ratiosym.learning.learner import (
 )
 from ratiosym.learning.mesh import shardings
 from ratiosym.learning.model import Params
+from ratiosym.objectives import barrier, clipped, quadratic
 from ratiosym.types import Keys
 
+SURROGATES = (barrier, clipped, quadratic)  # built in, known by name
 MAX_BYTES = 1024**3  # of all stored executables; those used least recently are removed
 
 _LIBRARIES = ("jax", "jaxlib", "numpy", "optax", "chex", "flax", "gymnax")  # known by version
@@ -128,7 +130,7 @@ class Programs:
             compiler_options=FAST_TO_COMPILE,
         )
         optimising = _Stored(
-            f"{identity} {config.objective}",
+            f"{identity} {learner.surrogate.__name__}",
             partial(optimise, learner),
             all_,
             gradient_step,
@@ -320,7 +322,7 @@ def is_storable(learner: Learner, config: RunConfig) -> bool:
         and is_builtin(config.task)
         and learner.env == make(config.task)
         and config.shape.network in NETWORKS
-        and learner.surrogate.__module__.startswith("ratiosym.")
+        and learner.surrogate in SURROGATES
         and not jax.config.jax_disable_jit  # type: ignore[attr-defined]
         and not jax.config.jax_debug_nans  # type: ignore[attr-defined]
         and is_private(directory())
