@@ -11,7 +11,7 @@ from ratiosym.types import Key, Observation
 
 NUM_ENVS = 256
 NUM_STEPS = 128
-BARS = {
+GOALS = {
     "aerojax-2v2": 60_000,
     "aerojax-4v4": 30_000,
     "aerojax-8v8": 12_000,
@@ -28,10 +28,12 @@ def main() -> None:
         f"{NUM_ENVS} environments, heuristic opponents, observations and episode starts included; "
         f"steps/s"
     )
-    print(f"{'task':12} {'1 device':>10} {num_devices:9} devices {'bar':>8} {'of bar':>7}")
-    for task, bar in BARS.items():
+    print(f"{'task':12} {'1 device':>10} {num_devices:9} devices {'goal':>8} {'of goal':>7}")
+    for task, goal in GOALS.items():
         env = make(task, agent_ids=False)
         one, several = (
             steps_per_second(env, random_sticks, NUM_ENVS, NUM_STEPS, n) for n in (1, num_devices)
         )
-        print(f"{task:12} {one:10,.0f} {several:17,.0f} {bar:8,} {several / bar:6.2f}x", flush=True)
+        print(
+            f"{task:12} {one:10,.0f} {several:17,.0f} {goal:8,} {several / goal:6.2f}x", flush=True
+        )

@@ -20,7 +20,7 @@ from ratiosym.types import EnvSpec, Key, Observation
 
 NUM_STEPS = 128
 NUM_ROUNDS = 3
-BARS = {  # minimum speedup over the library with 64 environments on two cores
+GOALS = {  # minimum speedup over the library with 64 environments on two cores
     "rware-tiny-2ag": 2.2,
     "connector-5x5x3a": 3.0,
     "connector-10x10x10a": 6.0,
@@ -125,7 +125,7 @@ def seconds(*plays: Play) -> list[float]:
 
 def main() -> None:
     print(f"{'task':20} {'envs':>5} {'library':>12} {'ours':>12} {'ratio':>7}   steps/s")
-    for task, bar in BARS.items():
+    for task, goal in GOALS.items():
         env = make(task, agent_ids=False)
         for num_envs in (64, 256):
             theirs, own = seconds(as_it_ships(task, num_envs), ours(env, num_envs))
@@ -133,7 +133,7 @@ def main() -> None:
             met = (
                 ""
                 if num_envs != 64
-                else f"   bar {bar:.2f} {'met' if theirs / own >= bar else 'MISSED'}"
+                else f"   goal {goal:.2f} {'met' if theirs / own >= goal else 'MISSED'}"
             )
             speeds = f"{steps / theirs:12,.0f} {steps / own:12,.0f}"
             print(f"{task:20} {num_envs:5} {speeds} {theirs / own:6.2f}x{met}", flush=True)

@@ -9,6 +9,8 @@ from ratiosym.envs.registry import make
 from ratiosym.learning.config import RunConfig, RunShape
 from ratiosym.learning.train import Updated, make_learner, train
 
+EARLY, LATE = 200, 1999  # updates after which memory is measured
+
 
 def resident_mb() -> float:
     status = Path("/proc/self/status")
@@ -28,16 +30,16 @@ def main() -> None:
         critic_hidden_size=32,
     )
     config = RunConfig(
-        "mpe-spread-3ag", steps=2000 * shape.steps_per_update, num_evaluations=2, shape=shape
+        "mpe-spread-3ag", steps=(LATE + 1) * shape.steps_per_update, num_evaluations=2, shape=shape
     )
     learner = make_learner(make(config.task), config, 1)
     seen = {}
     for event in train(learner, config, [0]):
-        if isinstance(event, Updated) and event.update in (200, 1999):
+        if isinstance(event, Updated) and event.update in (EARLY, LATE):
             seen[event.update] = (resident_mb(), len(jax.live_arrays()))
-    (early, arrays_early), (late, arrays_late) = seen[200], seen[1999]
+    (early, arrays_early), (late, arrays_late) = seen[EARLY], seen[LATE]
     print(
-        f"resident: {early:.0f} MB after 200 updates, {late:.0f} MB after 1,999 "
+        f"resident: {early:.0f} MB after {EARLY:,} updates, {late:.0f} MB after {LATE:,} "
         f"({late / early:.2f} x)"
     )
     print(f"live arrays: {arrays_early} and {arrays_late}")

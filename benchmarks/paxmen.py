@@ -17,7 +17,7 @@ from tests.envs.paxmen.reference import Reference
 
 NUM_ENVS = 256
 NUM_STEPS = 256
-BARS = {
+GOALS = {
     "paxmen-4a": 500_000,
     "paxmen-5a": 250_000,
     "paxmen-6a": 250_000,
@@ -50,14 +50,14 @@ def main() -> None:
     num_devices = min(2, len(jax.devices()))
     print(f"{NUM_ENVS} environments, random actions, episode starts included; steps/s")
     print(
-        f"{'task':10} {'NumPy':>8} {'1 device':>11} {num_devices:9} devices {'bar':>9} "
-        f"{'of bar':>7} {'of NumPy':>9}"
+        f"{'task':10} {'NumPy':>8} {'1 device':>11} {num_devices:9} devices {'goal':>9} "
+        f"{'of goal':>7} {'of NumPy':>9}"
     )
-    for task, bar in BARS.items():
+    for task, goal in GOALS.items():
         env = make(task, agent_ids=False)
         slow = max(slow_steps_per_second(env.spec.num_agents) for _ in range(3))
         one, several = (
             steps_per_second(env, random_moves, NUM_ENVS, NUM_STEPS, n) for n in (1, num_devices)
         )
-        speeds = f"{slow:8,.0f} {one:11,.0f} {several:17,.0f} {bar:9,}"
-        print(f"{task:10} {speeds} {several / bar:6.2f}x {several / slow:8.0f}x", flush=True)
+        speeds = f"{slow:8,.0f} {one:11,.0f} {several:17,.0f} {goal:9,}"
+        print(f"{task:10} {speeds} {several / goal:6.2f}x {several / slow:8.0f}x", flush=True)

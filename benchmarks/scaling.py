@@ -79,7 +79,10 @@ def draw(series: dict[str, list[Point]], path: Path) -> None:
 def main() -> None:
     peak = peak_gflops()
     series = measure_all(peak)
-    print(f"matrix multiplication: {peak:.0f} GFLOP/s; 64 environments and width 128 unless varied")
+    print(
+        f"matrix multiplication: {peak:.0f} GFLOP/s; 64 environments, width 128 and one epoch "
+        f"unless varied"
+    )
     for name, points in series.items():
         print(f"{name:>12} {'agent steps/s':>14} {'of the peak':>12}")
         for point in points:

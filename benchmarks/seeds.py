@@ -13,6 +13,7 @@ from benchmarks.timing import best_seconds
 TASK = "connector-5x5x3a"
 NUM_TURNS = 2
 NUM_UPDATES = 12
+NUM_ENVS = 64
 GOAL = 1.1
 
 
@@ -29,7 +30,7 @@ def seconds_per_update(num_seeds: int) -> float:
     from ratiosym.learning.train import make_learner
 
     start_jax()
-    config = RunConfig(TASK, shape=RunShape(num_envs=64))
+    config = RunConfig(TASK, shape=RunShape(num_envs=NUM_ENVS))
     learner = make_learner(make(TASK), config, num_seeds)
     settings = jax.tree.map(np.float32, (config.hyperparameters, config.bounds))
     state = init_state(learner, range(num_seeds))
