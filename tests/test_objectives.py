@@ -662,6 +662,12 @@ def test_diagnostics_of_far_ratios_are_numbers():
     np.testing.assert_allclose(found.beyond_target, 2 / 3, rtol=1e-6)
 
 
+def test_the_divergence_of_ratios_near_one_loses_few_digits():
+    u = jnp.full(4, 1e-3)
+    found = diagnostics(u, jnp.ones(4), Bounds(0.8, 1.2))
+    np.testing.assert_allclose(found.approximate_kl, math.expm1(1e-3) - 1e-3, rtol=1e-3)
+
+
 def test_diagnostics_carry_no_gradient():
     def total(u):
         found = ratio_diagnostics(u, jnp.ones(4), Bounds(0.8, 1.2))

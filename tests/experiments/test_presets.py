@@ -6,7 +6,7 @@ import pytest
 
 from ratiosym.envs.tasks import TASKS
 from ratiosym.errors import InputError
-from ratiosym.experiments.presets import PRESETS, configure, preset
+from ratiosym.experiments.presets import PRESETS, change, configure, preset
 from ratiosym.experiments.search_spaces import COMMON
 from ratiosym.learning.config import Hyperparameters, RunConfig
 from ratiosym.objectives import OBJECTIVES, get_objective
@@ -110,6 +110,13 @@ def test_options_are_flat():
     assert config.shape.network == "feedforward"
     assert config.shape.num_envs == before.shape.num_envs
     assert config.num_evaluations == before.num_evaluations
+
+
+def test_an_objective_keeps_its_parameters_and_another_one_starts_from_its_own_defaults():
+    config = configure("mpe-spread-3ag", "smoke", b_upper=3.0)
+    assert change(config, seed=1).objective_parameters == {"b_lower": 0.5, "b_upper": 3.0}
+    other = change(config, objective="mars-additive")
+    assert other.objective_parameters == get_objective("mars-additive").defaults
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def advance(
     bounds: Bounds = BOUNDS,
     **hyperparameters: float,
 ) -> tuple[TrainState, list[Any]]:
-    """Perform updates; return the state and the (UpdateMetrics, EpisodeSums) of each."""
+    """Perform updates; return the state and the (StepMetrics, EpisodeSums) of each."""
     numbers = traced(Hyperparameters(**hyperparameters), bounds)
     measured = []
     for _ in range(num_updates):

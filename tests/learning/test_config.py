@@ -243,6 +243,8 @@ def test_schedule_is_the_rounded_even_one(num_updates, num_evaluations):
     config = RunConfig("task", steps=2 * num_updates, num_evaluations=num_evaluations, shape=shape)
     exact = {round(i * num_updates / num_evaluations) for i in range(num_evaluations + 1)}
     assert config.evaluation_updates() == sorted(exact)
+    due = [update for update in range(num_updates + 1) if config.is_evaluation_due(update)]
+    assert due == sorted(exact)
 
 
 def test_a_schedule_of_any_length_is_asked_at_once():

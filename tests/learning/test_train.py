@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from ratiosym.errors import InputError, NonFiniteLoss
+from ratiosym.learning import train as module
 from ratiosym.learning.learner import collect, evaluate, optimise, place_state
 from ratiosym.learning.train import (
     _ABSOLUTE,
     _EVALUATION,
     ABSOLUTE_EPISODES,
+    MUST_BE_FINITE,
     Evaluated,
     Finished,
     Updated,
@@ -358,6 +360,20 @@ def test_a_loss_that_is_no_number_stops_the_run_at_its_update():
         assert row["episodes"] == 0
         assert np.isnan(row["episode_return"])  # none ended, so there is no mean
         assert np.isfinite(row["policy_loss"])
+
+
+@pytest.mark.parametrize("name", MUST_BE_FINITE)
+def test_each_number_that_must_be_finite_is_looked_at(name, monkeypatch):
+    learner, config, _ = whole_run()
+    make_rows = module.training_rows
+
+    def ruined(config, update, *rest):
+        first, second = make_rows(config, update, *rest)
+        return [first, {**second, name: np.inf if update == 2 else second[name]}]
+
+    monkeypatch.setattr(module, "training_rows", ruined)
+    with pytest.raises(NonFiniteLoss, match=f"seed {SEEDS[1]} is not .* after update 2"):
+        list(train(learner, config, SEEDS))
 
 
 # ----------------------------------------------------------------------------------------- learners

@@ -118,6 +118,8 @@ def test_long_training_is_drawn_in_stretches(tmp_path):
         1 + 0.1 * 512
     )  # the last update's, not a mean over the last ones
     np.testing.assert_allclose(curve.value, 1 + 0.1 * np.floor(steps))
+    steps, curve = numbers.tasks["mpe-spread-3ag"].ratios["ratio_min"]["mars"]
+    np.testing.assert_allclose(curve.value, np.maximum(np.exp(-0.1 * np.floor(steps)), 1e-12))
 
 
 def test_more_tasks_are_pooled(tmp_path):

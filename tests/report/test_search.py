@@ -1,9 +1,9 @@
 """Figures of a search show its trials, and the same numbers give the same picture."""
 
 import json
+from dataclasses import replace
 
 import matplotlib.image
-import numpy as np
 import pytest
 
 from ratiosym.errors import InputError
@@ -59,13 +59,13 @@ def test_all_figures(search):
 
 
 def test_values_and_the_best_so_far(search, tmp_path):
-    points = read_trials(search / "trials.csv", list(SPACE))[::-1]
-    points.sort(key=lambda p: p.trial)
+    points = read_trials(search / "trials.csv", list(SPACE))
+    points[3] = replace(points[3], value=1.5)  # worse than the one before
     figure = values_figure(tmp_path / "v.png", points, "a title", "#D55E00")
     pruned, complete, best = figure.axes[0].lines
     assert pruned.get_xydata().tolist() == [[1, -3]]
-    assert complete.get_ydata().tolist() == [0.5, 2.5, 4.5, 6.5]
-    assert best.get_ydata().tolist() == np.maximum.accumulate(complete.get_ydata()).tolist()
+    assert complete.get_ydata().tolist() == [0.5, 2.5, 1.5, 6.5]
+    assert best.get_ydata().tolist() == [0.5, 2.5, 2.5, 6.5]
     assert figure.axes[0].get_title() == "a title"
 
 
@@ -78,6 +78,8 @@ def test_values_by_hyperparameter(search, tmp_path):
     assert [label.get_text() for label in panel.get_xticklabels()] == ["2", "4", "8"]
     marks = {(round(line.get_xdata()[0]), line.get_ydata()[0]) for line in panel.lines}
     assert marks == {(0, 0.5), (1, -3.0), (2, 2.5), (1, 4.5), (0, 6.5)}
+    bars = [bar.get_segments()[0][0, 1] for bar in panel.collections]
+    assert bars == [3.5, 4.5, 2.5]  # of complete trials
 
 
 def test_importance(tmp_path):
