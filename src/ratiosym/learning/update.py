@@ -344,8 +344,9 @@ def diagnose(
 def summarise(metrics: StepMetrics, num_minibatches: int) -> UpdateMetrics:
     """Reduce metrics of all groups, on the host, to one number each.
 
-    These are mean losses, and of ratios the extremes over all epochs; the rest is over the last
-    epoch, where the policy moved furthest.
+    Losses, entropy and gradient norms are means over all gradient steps, extremes of ratios are
+    those of all epochs, and the other ratio diagnostics are means over the last epoch, where the
+    policy has moved furthest.
     """
 
     def of_choice(choice: int) -> RatioDiagnostics:
