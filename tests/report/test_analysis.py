@@ -308,7 +308,7 @@ def test_runs_made_apart_are_told(study, tmp_path):
     numbers = analyse(load(copy))
     assert told(numbers, "Runs were made at 2 different commits: 0123abc, 9876fed")
     assert told(numbers, "different versions of jax.")
-    assert told(numbers, "1 runs were made with other settings than the plan's (discount)")
+    assert told(numbers, "Runs with other settings than the plan's (discount): 1 of 18.")
 
 
 # ----------------------------------------------------------------------------------------- verdicts

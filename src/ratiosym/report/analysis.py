@@ -374,7 +374,10 @@ def notes_on_runs(results: StudyResults, titles: Mapping[str, str]) -> Iterable[
     departures = sorted({name for run in results.runs for name in run.departures})
     if departures:
         num = sum(bool(run.departures) for run in results.runs)
-        yield f"{num} runs were made with other settings than the plan's ({', '.join(departures)})."
+        yield (
+            f"Runs with other settings than the plan's ({', '.join(departures)}): {num} of "
+            f"{len(results.runs)}."
+        )
     commits = sorted({run.commit or "an installed package" for run in results.runs})
     if len(commits) > 1:
         yield f"Runs were made at {len(commits)} different commits: {', '.join(commits)}."

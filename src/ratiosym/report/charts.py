@@ -20,7 +20,8 @@ SECTIONS = {
     ),
     "profile": (
         "Performance profile",
-        "The share of runs, over all tasks, whose normalised absolute metric is above a score.",
+        "The share of runs, mean over all tasks, whose normalised absolute metric is above a "
+        "score; the bands are 95% stratified bootstrap intervals.",
     ),
     "task": (
         "Curves and ratios by task",

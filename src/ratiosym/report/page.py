@@ -320,7 +320,7 @@ def figures_section(files: Iterable[Path]) -> str:
     )
     if not figures:
         return ""
-    about = "As in the paper; PDF files are among the files below."
+    about = "As in the paper, with 95% bootstrap intervals; PDF files are among the files below."
     return f'<h2>Figures 2 and 3</h2>\n<p class="about">{about}</p>\n{figures}\n'
 
 
