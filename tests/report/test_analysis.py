@@ -289,6 +289,7 @@ def test_runs_of_unequal_length_are_compared_as_far_as_all_reach(tmp_path):
     assert steps[-1] == 512
     np.testing.assert_allclose(curve.value[-1], 0.92, rtol=0.01)
     assert numbers.tasks["mpe-spread-3ag"].ratios["ratio_max"]["mars"].steps[-1] == 512
+    assert numbers.suites["mpe"].returns["mars"].steps[-1] == 512
 
 
 def test_equal_returns_are_told(tmp_path):
