@@ -61,7 +61,10 @@ def test_settings_come_from_searches(tmp_path):
 def test_settings_of_separate_searches_and_of_the_package(tmp_path):
     """'study run --tuned DIR' copies what was found into the plan; tuned = true uses ours."""
     found = {"mpe-spread-3ag": {"mars": {"b_lower": 0.5, "b_upper": 2.0}}}
-    plan = make_plan(tasks=("mpe-spread-3ag",), seeds=1, tuned=True, settings=found)
+    options = {"steps": 1024}  # an update with the environments of our settings
+    plan = make_plan(
+        tasks=("mpe-spread-3ag",), seeds=1, options=options, tuned=True, settings=found
+    )
     table = settings_table(analyse(load(write_study(tmp_path, plan))))
     mars, mappo = (cells(table, "mpe-spread-3ag", label) for label in ("mars", "mappo"))
     assert (mars["targets"], mars["source"]) == ("0.5 to 2", "searches given by --tuned")
