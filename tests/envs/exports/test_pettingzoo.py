@@ -189,6 +189,10 @@ def test_without_a_render_mode_there_is_a_warning_and_no_picture():
             r"actions are \[0, 2\], expected all from 0 to 1",
         ),
         (
+            lambda: started(Counter()).step({"agent_0": 0, "agent_1": 0.9}),
+            "the action of agent_1 is 0.9, expected a whole number",
+        ),
+        (
             lambda: started(Target()).step({"agent_0": [0.0], "agent_1": [np.nan]}),
             "nan.*, expected all from -1 to 1",
         ),

@@ -152,7 +152,10 @@ class PettingZooEnv(pettingzoo.ParallelEnv):  # type: ignore[misc]
             joint = np.zeros((spec.num_agents, spec.action.size), np.float32)
             low, high = -1, 1
         for agent in self.agents:
-            joint[self._rows[agent]] = actions[agent]
+            action, row = actions[agent], self._rows[agent]
+            joint[row] = action
+            if isinstance(spec.action, Discrete) and joint[row] != action:
+                raise InputError(f"the action of {agent} is {action!r}, expected a whole number.")
         if not ((joint >= low) & (joint <= high)).all():
             raise InputError(f"actions are {joint.tolist()}, expected all from {low} to {high}.")
         return joint
