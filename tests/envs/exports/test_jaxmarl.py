@@ -26,7 +26,7 @@ def stacked(env, values):
 
 
 @pytest.mark.parametrize("core", list(environments("paxmen-4a")))
-def test_the_face_gives_the_cores_numbers(core, key):
+def test_the_export_gives_the_environments_numbers(core, key):
     env = JaxMarlEnv(core)
     core_state, seen = start_of(core, key)
     observation, state = env.reset(key)

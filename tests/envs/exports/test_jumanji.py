@@ -18,7 +18,7 @@ from tests.probes import Counter, Target
 
 
 @pytest.mark.parametrize("core", list(environments("paxmen-4a")))
-def test_the_face_gives_the_cores_numbers(core, key):
+def test_the_export_gives_the_environments_numbers(core, key):
     env = JumanjiEnv(core)
     reset, take = jax.jit(env.reset), jax.jit(env.step)
     state, timestep = reset(key)

@@ -14,7 +14,7 @@ from tests.probes import Counter, Matching, Target
 
 
 @pytest.mark.parametrize("core", list(environments("paxmen-4a")))
-def test_the_face_gives_the_cores_numbers(core):
+def test_the_export_gives_the_environments_numbers(core):
     env = parallel_env(core)
     observations, infos = env.reset(seed=3)
     core_state, seen = start_of(core, jax.random.split(jax.random.key(3))[1])
