@@ -352,7 +352,7 @@ def test_a_learning_rate_that_is_far_too_large(ask, here):
         r"ratiosym: The loss of seed 0 is not a finite number after update \d\. Lower the learning",
         message,
     )
-    assert "ratiosym train --from 'run' --actor-learning-rate 2.5e+29 " in message
+    assert "ratiosym train --from 'run' --actor-learning-rate 2.5e+29)." in message
     assert checkpoint.load(here / "run" / "checkpoint").meta.update == 0
     words = ("--actor-learning-rate", 2.5e-4, "--steps", 2 * STEPS)
     text = ask("train", "--from", "run", *words, "--out", "second")  # the advice works
