@@ -72,12 +72,13 @@ def test_a_number_of_devices_that_the_user_has_set():
 
 # -------------------------------------------------------------------------------------------- cache
 
+# Seconds on any machine, as programs that compile in less than 0.3 s are not stored.
 SLOW_TO_COMPILE = """
 hits = []
 jax.monitoring.register_event_listener(lambda event, **_: hits.append(event))
 start_jax()
 def program(x):
-    for i in range(150):
+    for i in range(600):
         x = jax.numpy.sin(x @ x) + jax.numpy.sort(x, axis=i % 2)
     return x
 jax.jit(program)(jax.numpy.ones((8, 8)))
